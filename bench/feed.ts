@@ -37,7 +37,7 @@ const load = {
  */
 async function lagUnderLoad(server: Server): Promise<Row> {
   const lagsMs: number[] = [];
-  const reader = await Watcher.open(server, '', (change) => lagsMs.push(Date.now() - change.at));
+  const reader = await Watcher.open(server, '', (change) => lagsMs.push(Date.now() - Date.parse(change.at)));
   await warmUp(load, server);
   lagsMs.length = 0;
   for (let round = 0; round < lagRounds; round += 1) await rates(load, server);
@@ -95,7 +95,7 @@ async function untilTold(counts: Map<string, number>, wanted: number): Promise<v
 }
 
 interface Change {
-  at: number;
+  at: string;
   facts: { key: string };
 }
 

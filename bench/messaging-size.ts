@@ -4,11 +4,11 @@ import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectoryRegistry } from '../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../src/homes/directory/families.js';
-import {
-  type DirectoryMessaging,
-  openDirectoryMessaging,
-} from '../src/homes/directory/messaging/messaging.js';
+import { openDirectoryFind } from '../src/homes/directory/find/open.js';
+import type { DirectoryMessaging } from '../src/homes/directory/messaging/messaging.js';
+import { openDirectoryMessaging } from '../src/homes/directory/messaging/open.js';
 import { postMessage } from '../src/homes/directory/messaging/messages.js';
+import { RoomRows } from '../src/homes/directory/messaging/room-rows.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Writer, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
@@ -51,7 +51,7 @@ async function rateByCpu(inFlight: number, work: () => Promise<unknown>): Promis
 
 function search({ port }: MessageSet, words: readonly string[]): Promise<number> {
   return rateByCpu(1, () =>
-    port.search({ words, roomId: null, retentionSeconds: 86_400, afterMs: 0, beforeMs: null, limit: 20 }),
+    port.search({ words, owner: null, roomId: null, afterMs: 0, beforeMs: null, limit: 20 }),
   );
 }
 
@@ -180,7 +180,16 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     families: directoryFamilies,
     limits,
   });
-  const port = await openDirectoryMessaging(kernel, new DirectoryRegistry(kernel));
+  const rooms = new RoomRows(kernel.root);
+  const find = openDirectoryFind(kernel, rooms, (error) => {
+    throw error;
+  });
+  const port = await openDirectoryMessaging({
+    kernel,
+    agents: new DirectoryRegistry(kernel),
+    rooms,
+    index: find.messages,
+  });
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
   const writer = new DirectoryWriter(kernel);
   const registering = port.register({ publicKey, name: 'bench', email: null, proven: true });

@@ -23,6 +23,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   kernel: async () => (await import('./kernel.js')).kernelBench,
   mcp: async () => (await import('./mcp.js')).mcpBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
+  'messaging-spread': async () => (await import('./messaging-spread.js')).messagingSpreadBench,
   registry: async () => (await import('./registry.js')).registryBench,
   tasks: async () => (await import('./tasks.js')).tasksBench,
   startup: async () => (await import('./startup.js')).startupBench,

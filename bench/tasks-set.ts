@@ -2,10 +2,8 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { directoryFamilies } from '../src/homes/directory/families.js';
-import {
-  type DirectoryWorkspaces,
-  openDirectoryWorkspaces,
-} from '../src/homes/directory/workspaces/workspaces.js';
+import { openDirectoryWorkspaces } from '../src/homes/directory/workspaces/open.js';
+import type { DirectoryWorkspaces } from '../src/homes/directory/workspaces/workspaces.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Step, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';

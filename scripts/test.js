@@ -38,7 +38,7 @@ const given = process.argv.slice(2);
 const flags = ['--max-semi-space-size=64'];
 const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
 /** With more failed suites the cause is not chance, and none runs again. */
-const suitesAgainMax = 3;
+const suitesAgainMax = 6;
 
 const whole = runSuites(given);
 process.exitCode = summarise(whole, given.length === 0 ? runFailedAgain(whole) : undefined);

@@ -5,8 +5,13 @@ import { type Closing, closeAll } from './core/close-all.js';
 import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
+import { NamespaceSettingsService } from './datastore/namespace-settings.js';
 import { DataService } from './datastore/service.js';
 import { FindService } from './find/service.js';
+import type { Embedder } from './find/vectors/embedder.js';
+import { Embedding } from './find/vectors/embedding.js';
+import { noEmbedder } from './find/vectors/search.js';
+import { VectorsService } from './find/vectors/service.js';
 import { ChangesService } from './feed/service.js';
 import { directoryArchive } from './homes/directory/archive.js';
 import { openDirectoryHome } from './homes/directory/home.js';
@@ -30,6 +35,7 @@ import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
+export type { Embedder } from './find/vectors/embedder.js';
 export { type Caller, operatorCaller } from './core/caller.js';
 export type { GroupFacts } from './homes/directory/kernel/store-options.js';
 
@@ -50,6 +56,8 @@ export interface StoaOptions {
   operatorToken?: string | null | undefined;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
   limits?: Partial<Limits> | undefined;
+  /** Turns texts into vectors, for searches by meaning; without it, searches are by words only. */
+  embedder?: Embedder | undefined;
   /** Who is exempt from messaging's limits, which proxies count, who may delete. */
   messagingSettings?: Partial<MessagingSettings> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
@@ -69,6 +77,8 @@ export interface Stoa {
   readonly identity: IdentityService;
   readonly registry: RegistryService;
   readonly data: DataService;
+  /** How the search treats the documents of each namespace. */
+  readonly namespaceSettings: NamespaceSettingsService;
   readonly workspaces: WorkspacesService;
   readonly locks: LocksService;
   readonly messaging: MessagingService;
@@ -80,6 +90,8 @@ export interface Stoa {
   readonly changes: ChangesService;
   /** The search over documents, tasks and messages. */
   readonly find: FindService;
+  /** The background work that gives documents vectors. */
+  readonly vectors: VectorsService;
   readonly commit: CommitService;
   /** Status, repairs, raw rows and backups, for the operator. */
   readonly operations: OperationsService;
@@ -152,15 +164,33 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       port: home.messaging,
       limits,
       sealer,
-      agents: registry,
+      agents: registry.agents,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     opened.unshift(async () => messaging.close());
     holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);
+    const embedding = options.embedder === undefined ? null : new Embedding(options.embedder, limits);
+    const vectors = new VectorsService({
+      port: home.find.vectors,
+      embedding,
+      limits,
+      nowMs,
+      onError,
+      intervalMs: options.sweepIntervalMs,
+    });
+    opened.unshift(() => vectors.close());
+    const namespaceSettings = new NamespaceSettingsService({
+      port: home.namespaceSettings,
+      writer,
+      limits,
+      checkEmbeds: () => checkEmbeds(embedding, storeName(options.datastore)),
+    });
     const find = new FindService({
       port: home.find,
+      embedding,
+      namespaceSettings: home.namespaceSettings,
       data: data.port,
       workspaces: home.workspaces,
       messaging: home.messaging,
@@ -174,7 +204,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       store: storeName(options.datastore),
       limits,
       position: () => feed.newest(),
-      agents: registry,
+      agents: registry.agents,
+      projects: workspaces,
     });
     // Before messaging: a delivery that is under way needs it.
     opened.unshift(() => commit.close());
@@ -192,6 +223,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       identity,
       registry,
       data,
+      namespaceSettings,
       workspaces,
       locks,
       messaging,
@@ -200,12 +232,14 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       operatorToken,
       changes,
       find,
+      vectors,
       commit,
       operations: new OperationsService({
         port: home.operations,
         archive: directoryArchive,
         changes,
         commit,
+        vectors,
         limits,
         readKey: () => readFile(secrets.ring.fileForCopy()),
         syncWrites: home.syncWrites,
@@ -224,6 +258,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     identity.start();
     secrets.resume(onError);
     data.start();
+    vectors.start();
     return stoa;
   } catch (error) {
     await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
@@ -238,10 +273,14 @@ async function openHome(
   const { data, postgres, redis, engine, shards, storeConfig, secretKeys, clock, backups } = options;
   if (typeof postgres === 'string') {
     if (typeof redis !== 'string')
-      throw new StoaError('invalid_config', 'A Stoa on PostgreSQL needs a Redis beside it.', {
-        fix: 'Set --redis to its redis:// URL.',
-      });
-    const { openPostgresHome } = await import('./homes/postgres/home.js');
+      throw new StoaError(
+        'invalid_config',
+        'The URL of Redis is missing. A Stoa on PostgreSQL needs a Redis beside it.',
+        {
+          fix: 'Set --redis to its redis:// URL.',
+        },
+      );
+    const { openPostgresHome } = await import('./homes/postgres/open.js');
     return openPostgresHome({
       ...common,
       postgres,
@@ -291,6 +330,15 @@ async function openData(
           onError: (error) => onError(error, 'background work on the data store'),
         });
   return new DataService({ ...documents, limits, nowMs, feed: home.feed, onError });
+}
+
+/** Throws if a namespace cannot ask for vectors here. */
+function checkEmbeds(embedding: Embedding | null, store: string | null): void {
+  if (embedding === null) throw noEmbedder();
+  if (store !== null)
+    throw new StoaError('unsupported', `Documents in ${store} cannot have vectors.`, {
+      fix: 'Keep the documents in the home, or search them with mode=text.',
+    });
 }
 
 /** Null where the home keeps the documents. */

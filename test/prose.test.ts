@@ -25,6 +25,11 @@ const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bOf two\b/, 'If two'],
   [/\b[Ll]eave \S+ away\b/, 'remove'],
   [/\bmend(?:s|ed|ing)?\b/i, 'repair, correct'],
+  [/\b[Ss]ee that\b/, 'make sure that'],
+  [/\bdo(?:es)? no harm\b/, 'is allowed, is harmless'],
+  [/\b(?:has|have|had) lapsed\b/, 'expired'],
+  [/\bas (?:long as )?the settings say\b/, 'the name of the setting'],
+  [/\bdecides? again\b/, 'repeat the change'],
 ];
 
 interface Prose {
@@ -81,6 +86,17 @@ function unnamedLimits(file: string, source: string): string[] {
   });
 }
 
+/** Errors that state a rule as a fact about the request: "Filters work on documents only." */
+function bareRules(file: string, source: string): string[] {
+  const site = /new StoaError\(\s*'\w+',\s*(?:'([^'\\\n]*) only\.'|"([^"\\\n]*) only\."|`([^`\\]*) only\.`)/g;
+  return [...source.matchAll(site)].flatMap((found) => {
+    const before = found[1] ?? found[2] ?? found[3] ?? '';
+    // A sentence about the request may stand before the rule.
+    if (before.includes('. ')) return [];
+    return [`${relative(root, file)}:${source.slice(0, found.index).split('\n').length}: "${before} only."`];
+  });
+}
+
 function isChecked(file: string): boolean {
   const path = relative(root, file).replaceAll('\\', '/');
   return !exempt.has(path);
@@ -96,6 +112,11 @@ describe('plain English', () => {
 
   test('an error about a limit names the limit', () => {
     expect(checked.flatMap((file) => unnamedLimits(file, readFileSync(file, 'utf8')))).toEqual([]);
+  });
+
+  test('an error does not state a rule as a fact', () => {
+    expect(checked.flatMap((file) => bareRules(file, readFileSync(file, 'utf8')))).toEqual([]);
+    expect(bareRules('x.ts', "throw new StoaError('x', 'Filters work on documents only.');")).toHaveLength(1);
   });
 
   test.each([

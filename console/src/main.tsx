@@ -7,6 +7,7 @@ import { SignIn } from './sign-in.js';
 import { Shell } from './shell.js';
 import { startView } from './stoa.js';
 import { startTheme } from './theme.js';
+import { startExactTimes } from './ui/time.js';
 import { world, startWorld } from './live/world.js';
 import { WorldContext } from './live/use-world.js';
 
@@ -24,6 +25,7 @@ function App() {
 
 startTheme();
 startRouter();
+startExactTimes();
 startView();
 startWorld();
 const place = document.querySelector('#app');

@@ -24,9 +24,3 @@ export function readMetrics(text: string): Sample[] {
     ];
   });
 }
-
-/** The sum of all samples of a name. */
-export function readMetric(text: string, name: string): number | undefined {
-  const samples = readMetrics(text).filter((sample) => sample.name === name);
-  return samples.length === 0 ? undefined : samples.reduce((sum, { value }) => sum + value, 0);
-}

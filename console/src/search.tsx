@@ -1,11 +1,15 @@
-/** Search over everything: agents and tasks that are already here at once, then what the server finds. */
+/**
+ * Search over everything: agents, tasks, rooms and namespaces by their names at once, then documents, tasks and messages
+ * by their words.
+ */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Observable, useObservable } from './observable.js';
 import { href, navigate } from './router.js';
+import { useLoaded } from './load.js';
 import { useWorld } from './live/use-world.js';
-import type { World } from './live/world.js';
+import type { AgentAnswer, ListedTask, World } from './live/world.js';
 import { Modal } from './ui/dialog.js';
-import { shortId, visible } from './ui/format.js';
+import { plural, shortId, visible } from './ui/format.js';
 
 const isOpen = new Observable(false);
 
@@ -21,6 +25,9 @@ export interface Hit {
 }
 
 const hitsMax = 12;
+/** Of one kind, so that a word which names many agents shows the room of that name too. */
+const namedMax = 6;
+const placesMax = 1_000;
 
 export function Search() {
   return useObservable(isOpen) ? <SearchDialog /> : null;
@@ -28,34 +35,31 @@ export function Search() {
 
 function SearchDialog() {
   const { agents, tasks } = useWorld();
+  const rounds = [useObservable(agents.round), useObservable(tasks.round)];
+  useEffect(() => {
+    agents.use();
+    tasks.use();
+  }, [agents, tasks]);
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
   const wanted = words.trim().toLowerCase();
-  const local = useMemo(() => {
-    const found: Hit[] = [];
-    if (wanted === '') return found;
-    for (const agent of agents.items.values()) {
-      if (!`${agent.name} ${agent.agent_id} ${agent.user}`.toLowerCase().includes(wanted)) continue;
-      found.push({
-        kind: 'agent',
-        text: agent.name,
-        detail: `${agent.status} · ${agent.user}`,
-        to: href(['fleet', agent.agent_id]),
-      });
-      if (found.length >= hitsMax) return found;
-    }
-    for (const task of tasks.items.values()) {
-      if (!`${task.command} ${task.id} ${task.claimed_by ?? ''}`.toLowerCase().includes(wanted)) continue;
-      found.push({
-        kind: 'task',
-        text: task.command,
-        detail: `${task.status} · ${shortId(task.id)}`,
-        to: href(['work', task.id]),
-      });
-      if (found.length >= hitsMax) return found;
-    }
-    return found;
-  }, [wanted]);
+  const places = usePlaces();
+  const local = useMemo(
+    () =>
+      wanted === ''
+        ? []
+        : [
+            ...named(agents.items.values(), wanted, agentText, agentHit),
+            ...named(tasks.items.values(), wanted, taskText, taskHit),
+            ...named(
+              places,
+              wanted,
+              ({ text }) => text,
+              (hit) => hit,
+            ),
+          ],
+    [wanted, places, ...rounds],
+  );
   const found = useFound(words.trim());
   const known = new Set(local.map(({ to }) => to));
   const hits = [...local, ...found.filter(({ to }) => !known.has(to))];
@@ -77,8 +81,8 @@ function SearchDialog() {
       <input
         class="search-words"
         type="search"
-        aria-label="Search agents, tasks, documents and messages"
-        placeholder="Search agents, tasks, documents, messages"
+        aria-label="Search agents, tasks, rooms, documents and messages"
+        placeholder="Search agents, tasks, rooms, documents, messages"
         value={words}
         onInput={(event) => {
           setWords(event.currentTarget.value);
@@ -107,6 +111,70 @@ function SearchDialog() {
       {hits.length === 0 && wanted !== '' ? <p class="muted">Nothing found.</p> : null}
     </Modal>
   );
+}
+
+/** The first records whose text has the words. */
+function named<Item>(
+  items: Iterable<Item>,
+  wanted: string,
+  textOf: (item: Item) => string,
+  hitFor: (item: Item) => Hit,
+): Hit[] {
+  const found: Hit[] = [];
+  for (const item of items) {
+    if (found.length >= namedMax) break;
+    if (textOf(item).toLowerCase().includes(wanted)) found.push(hitFor(item));
+  }
+  return found;
+}
+
+const agentText = ({ name, agent_id, user }: AgentAnswer): string => `${name} ${agent_id} ${user}`;
+
+const agentHit = ({ name, agent_id, user, status }: AgentAnswer): Hit => ({
+  kind: 'agent',
+  text: name,
+  detail: `${status} · ${user}`,
+  to: href(['fleet', agent_id]),
+});
+
+const taskText = ({ command, id, claimed_by }: ListedTask): string => `${command} ${id} ${claimed_by ?? ''}`;
+
+const taskHit = ({ command, id, status }: ListedTask): Hit => ({
+  kind: 'task',
+  text: command,
+  detail: `${status} · ${shortId(id)}`,
+  to: href(['work', id]),
+});
+
+const noPlaces: readonly Hit[] = [];
+
+/** Rooms and namespaces, read when the search opens. If the read fails, the other hits stay. */
+function usePlaces(): readonly Hit[] {
+  const { view } = useWorld();
+  const { value } = useLoaded(
+    async (signal): Promise<readonly Hit[]> => {
+      const [rooms, namespaces] = await Promise.all([
+        view.stoa.rooms.list({ limit: placesMax, signal }),
+        view.stoa.data().listNamespaces({ limit: placesMax, signal }),
+      ]);
+      return [
+        ...rooms.items.map(({ id, name, message_count }) => ({
+          kind: 'room',
+          text: name,
+          detail: plural(message_count, 'message'),
+          to: href(['rooms', id]),
+        })),
+        ...namespaces.items.map(({ namespace, count }) => ({
+          kind: 'namespace',
+          text: namespace,
+          detail: plural(count, 'document'),
+          to: href(['data', namespace]),
+        })),
+      ];
+    },
+    [view.session.token, view.user],
+  );
+  return value ?? noPlaces;
 }
 
 const pauseMs = 200;

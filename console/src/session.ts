@@ -75,9 +75,10 @@ type Facts = Awaited<ReturnType<Stoa['console']['session']>>;
 
 function enter(token: string, { kind, user, scopes, expires_at, version }: Facts): void {
   sessionStorage.setItem(storageKey, token);
+  const expiresAtMs = expires_at === null ? null : Date.parse(expires_at);
   sessionState.set({
     name: 'signed in',
-    session: { token, kind, user, canWrite: scopes.write, expiresAtMs: expires_at, version },
+    session: { token, kind, user, canWrite: scopes.write, expiresAtMs, version },
   });
 }
 

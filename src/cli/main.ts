@@ -119,7 +119,7 @@ async function run(
   const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true, wide: globals['wide'] === true });
   const opened: Connection[] = [];
-  const connectNow = async (absent: AbsentStore = 'refused'): Promise<Connection> => {
+  const connectNow = async (absent: AbsentStore = 'refused', agent?: string): Promise<Connection> => {
     const connection = await connect({
       absent,
       onCreation: (directory) => {
@@ -128,7 +128,7 @@ async function run(
       url: textOption(globals, 'url'),
       token: textOption(globals, 'token'),
       user: textOption(globals, 'user'),
-      agent: textOption(globals, 'agent'),
+      agent: agent ?? textOption(globals, 'agent'),
       loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
     });
     opened.push(connection);

@@ -13,7 +13,7 @@ export type Profile = AnswerOf<'identities.get'>;
 /** A signed consent of an identity to be linked to an agent. */
 export interface LinkConsent {
   identity: string;
-  signed_at: number;
+  signed_at: string;
   signature: string;
 }
 
@@ -91,7 +91,7 @@ export class AgentClient extends Door {
    * an hour.
    */
   async consent(agentId: string): Promise<LinkConsent> {
-    const signedAt = Date.now();
+    const signedAt = new Date().toISOString();
     return {
       identity: this.id,
       signed_at: signedAt,

@@ -83,9 +83,9 @@ export function agentsClient(transport: Transport): AgentsClient {
     keepAlive: async (id, { holder, onLost, signal } = {}) => {
       const takenMs = Date.now();
       let { lease } = await calls.heartbeat(id, { holder }, { signal });
-      const { last_heartbeat_at: renewedAtMs } = await calls.get(id, { signal });
+      const { last_heartbeat_at: renewedAt } = await calls.get(id, { signal });
       // Both times are the server's, so the clock of this machine does not matter.
-      const lifeMs = lease.expires_at - (renewedAtMs ?? takenMs);
+      const lifeMs = Date.parse(lease.expires_at) - (renewedAt === null ? takenMs : Date.parse(renewedAt));
       const live = new LiveLease(
         { lifeMs, takenMs },
         () => lease,

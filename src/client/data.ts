@@ -6,7 +6,7 @@ import {
   type NamespaceSummary,
   defaultNamespace,
 } from '../datastore/model.js';
-import type { CallSettings } from '../api/call.js';
+import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
 import { data, mergePatchType } from '../api/datastore/operations.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import { checkIsJson } from '../datastore/documents/json.js';
@@ -213,6 +213,24 @@ export class DataClient<Value = JsonValue> {
   /** The namespaces of this user. */
   listNamespaces(settings: Omit<ListSettings, 'prefix'> = {}): Promise<Page<NamespaceSummary>> {
     return this.#calls.listNamespaces(settings);
+  }
+
+  /** How the search treats the documents of the namespace. */
+  settings(settings: CallSettings = {}): Promise<AnswerOf<'data.getSettings'>> {
+    return this.#calls.getSettings(this.namespace, settings);
+  }
+
+  /**
+   * Changes settings of the namespace. Those that are left out stay.
+   *
+   * @example
+   * await stoa.data('notes').changeSettings({ embed: true });
+   */
+  changeSettings(
+    change: Omit<InputOf<'data.changeSettings'>, 'namespace'>,
+    settings: CallSettings = {},
+  ): Promise<AnswerOf<'data.changeSettings'>> {
+    return this.#calls.changeSettings(this.namespace, change, settings);
   }
 
   /** Deletes every document of the namespace, and returns their number. */

@@ -100,6 +100,17 @@ export class Door {
   }
 
   /**
+   * Files the user's documents and tasks again for the search; for an operator without a user, everything.
+   *
+   * @example
+   * const { filed } = await stoa.reindex({ namespace: 'notes' });
+   */
+  reindex(request: InputOf<'find.reindex'> & CallSettings = {}): Promise<AnswerOf<'find.reindex'>> {
+    const { signal, ...rest } = request;
+    return methodsOf(this.transport, 'find', find).reindex(rest, { signal });
+  }
+
+  /**
    * The current items, then their changes, until the signal is aborted: without gaps and repeats, also
    * after broken connections. With `since` it continues from a position without a snapshot.
    *

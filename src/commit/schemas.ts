@@ -94,7 +94,7 @@ export const operationSchema = z
     work.newTaskSchema.extend({ op: z.literal('task.create'), session_id: work.sessionId }),
     work.claimRequestSchema
       .omit({ wait: true })
-      .extend({ op: z.literal('task.claim'), project_id: work.projectId }),
+      .extend({ op: z.literal('task.claim'), project_id: work.projectReference }),
     work.heartbeatRequestSchema.extend({ op: z.literal('task.heartbeat'), task_id: work.taskId }),
     work.completeRequestSchema.extend({ op: z.literal('task.complete'), task_id: work.taskId }),
     work.failRequestSchema.extend({ op: z.literal('task.fail'), task_id: work.taskId }),

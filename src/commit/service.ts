@@ -5,7 +5,8 @@ import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/writ
 import { type ErrorCode, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
-import type { RegistryService } from '../registry/service.js';
+import type { AgentLookup } from '../registry/agent-lookup.js';
+import type { WorkspacesService } from '../workspaces/service.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
 import { type CommitHome, refuseStore } from './home.js';
@@ -40,7 +41,8 @@ export interface CommitServiceOptions {
   /** The newest position of the change feed. */
   position: () => string | Promise<string>;
   /** Agents by name or id. */
-  agents: Pick<RegistryService, 'agentIdOf' | 'actingAs'>;
+  agents: Pick<AgentLookup, 'idOf' | 'actingAs'>;
+  projects: Pick<WorkspacesService, 'projectIdOf'>;
 }
 
 /** Which part of a commit was refused, and why. */
@@ -172,11 +174,14 @@ export class CommitService {
     return acting;
   }
 
-  /** A check or an operation with the id of the agent that it names. */
+  /** A check or an operation with the id of the agent or the project that it names. */
   async #named<Part extends Check | Operation>(caller: Caller, part: Part): Promise<Part> {
-    if ('op' in part && part.op === 'task.claim') return { ...part, agent_id: undefined };
+    if ('op' in part && part.op === 'task.claim') {
+      const project_id = await this.#options.projects.projectIdOf(caller, part.project_id);
+      return { ...part, project_id, agent_id: undefined };
+    }
     return 'agent_id' in part && typeof part.agent_id === 'string' && !isSession(part)
-      ? { ...part, agent_id: await this.#options.agents.agentIdOf(caller, part.agent_id) }
+      ? { ...part, agent_id: await this.#options.agents.idOf(caller, part.agent_id) }
       : part;
   }
 

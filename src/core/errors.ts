@@ -39,7 +39,7 @@ export const errorKinds = {
   invalid_transition: { status: 409, exit: 5, title: 'The state table has no such transition' },
   /** A quota is used up. */
   quota_exceeded: { status: 409, exit: 5, title: 'The quota is used up' },
-  /** The fencing number is lower than the lease's, or the lease has lapsed. */
+  /** The fencing number is lower than the lease's, or the lease has expired. */
   fenced: { status: 409, exit: 5, title: 'The fencing number is out of date' },
   /** A record with this name or id exists already. */
   already_exists: { status: 409, exit: 5, title: 'It exists already' },

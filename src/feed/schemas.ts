@@ -1,11 +1,12 @@
 /** The schemas of the change feed in the format of the wire. */
 import { z } from 'zod';
+import { isoTime } from '../core/text/iso-time.js';
 import type { FeedCommit } from './port.js';
 
 export const changeSchema = z
   .object({
     seq: z.int().describe('The number of the commit; all changes of one commit share it'),
-    at: z.int().describe('Unix time in milliseconds'),
+    at: z.iso.datetime().describe('When the commit was made'),
     domain: z.enum(['data', 'registry', 'workspaces', 'locks', 'messaging', 'identity']),
     kind: z.string().describe('What happened, like `agent.created`'),
     id: z.string(),
@@ -38,7 +39,7 @@ export type ChangePage = z.output<typeof changePageSchema>;
 export function changesOf(commit: FeedCommit): ChangeAnswer[] {
   return commit.changes.map(({ domain, kind, id, user, agent = null, version, facts }) => ({
     seq: commit.seq,
-    at: commit.atMs,
+    at: isoTime(commit.atMs),
     domain,
     kind,
     id,

@@ -151,13 +151,14 @@ function topicTest(topics: readonly string[] | undefined): Accept | undefined {
   if (topics === undefined || topics.length === 0) return undefined;
   const wrong = topics.find((topic) => !topicPattern.test(topic));
   if (wrong !== undefined || topics.length > topicsMax) {
-    throw new StoaError(
-      'invalid_request',
-      `Topics are at most ${topicsMax} words like "registry", "agent" or "agent.created", separated by commas.`,
-      {
-        details: { errors: [{ field: 'query.topics', message: `"${wrong ?? '…'}" is not a topic.` }] },
-      },
-    );
+    const message =
+      wrong === undefined
+        ? `The request has ${topics.length} topics, which exceeds ${topicsMax}.`
+        : `"${wrong.slice(0, 80)}" is not a topic.`;
+    throw new StoaError('invalid_request', message, {
+      fix: 'Use topics like "registry", "agent" or "agent.created", separated by commas.',
+      details: { errors: [{ field: 'query.topics', message }] },
+    });
   }
   const wanted = new Set(topics);
   return ({ domain, kind }) =>

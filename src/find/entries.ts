@@ -3,23 +3,26 @@ import type { DocumentRecord } from '../datastore/model.js';
 import { msOf } from '../datastore/documents/times.js';
 import type { Message } from '../messaging/model.js';
 import type { Task } from '../workspaces/model.js';
-import type { EntryText } from './model.js';
+import type { EntryFacts, EntryText } from './model.js';
 import { packTerms } from './segments/packed-terms.js';
 import type { WaitingEntry } from './segments/segment.js';
 import { documentText } from './text/document-text.js';
 import { messageText, taskText } from './text/task-text.js';
 import { entryTermsOf } from './words/entry-terms.js';
+import { withMessageWords } from './words/message-words.js';
 
 /** Null if the document is not to be found by its words. */
 export function documentEntry(record: DocumentRecord): WaitingEntry | null {
-  if (record.indexed === false) return null;
+  return record.indexed === false ? null : { ...documentFacts(record), packed: packed(documentText(record)) };
+}
+
+export function documentFacts(record: DocumentRecord): EntryFacts {
   return {
     name: { kind: 'data', collection: record.namespace, id: record.key },
     version: record.version,
     author: record.updatedByAgent,
     timeMs: msOf(record.updatedAt),
     expiresAtMs: record.expiresAt === null ? null : msOf(record.expiresAt),
-    packed: packed(documentText(record)),
   };
 }
 
@@ -43,7 +46,7 @@ export function messageEntry(message: Message, expiresAtMs: number | null): Wait
     author: message.from,
     timeMs: message.tsMs,
     expiresAtMs,
-    packed: packed(messageText(message.body)),
+    packed: packTerms(withMessageWords(entryTermsOf(messageText(message.body)), message.body)),
   };
 }
 

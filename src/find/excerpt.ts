@@ -1,7 +1,7 @@
 /** The part of a text that shows why it was found. */
 import type { EntryText, Excerpt } from './model.js';
 import type { Query } from './query/query.js';
-import { stemMark, stemTermOf } from './words/entry-terms.js';
+import { isStemTerm, stemTermOf } from './words/entry-terms.js';
 import { eachToken } from './words/words.js';
 
 /** Characters of an excerpt, about three lines. */
@@ -52,7 +52,7 @@ function matchesIn(text: string, { groups }: Query): Match[] {
   for (const [group, { terms }] of groups.entries())
     for (const { term, isPrefix } of terms) {
       if (isPrefix) beginnings.push({ begin: term, group });
-      else (term.startsWith(stemMark) ? stems : exact).set(term, group);
+      else (isStemTerm(term) ? stems : exact).set(term, group);
     }
   const matches: Match[] = [];
   eachToken(text, ({ word, kind, start, end }) => {

@@ -3,6 +3,10 @@
 export const findKinds = ['data', 'tasks', 'messages'] as const;
 export type FindKind = (typeof findKinds)[number];
 
+/** How results are found: by their words, by their meaning (vectors of an embedder), or by both. */
+export const findModes = ['text', 'vector', 'hybrid'] as const;
+export type FindMode = (typeof findModes)[number];
+
 /**
  * The name of one thing in the index. For a document: its namespace and key. For a task: its project and id.
  * For a message: its room and id.

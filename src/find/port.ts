@@ -7,6 +7,7 @@ import type { RankedEntry } from './model.js';
 import type { Query } from './query/query.js';
 import type { Statistics } from './ranking/formula.js';
 import type { RankedPlace } from './ranking/order.js';
+import type { VectorPort } from './vectors/port.js';
 
 /** What the caller may read and wants to search. A part that is null is not searched. */
 export interface SearchedParts {
@@ -54,7 +55,39 @@ export interface FindCapabilities {
   readonly needsReindex: boolean;
 }
 
+/** What is filed again: a user's things, and of those one namespace; null means all. */
+export interface ReindexScope {
+  readonly user: string | null;
+  readonly namespace: string | null;
+}
+
+export interface ReindexReport {
+  /** Documents, tasks and messages that were filed again. */
+  readonly filed: number;
+  /** Entries that were removed, because nothing belongs to them. */
+  readonly removed: number;
+}
+
+/** Calls back with what is done, and with how much there is to do. */
+export type OnReindexed = (progress: { done: number; total: number }) => void;
+
+/** The size and the backlog of the index, for the status and for metrics. */
+export interface IndexSize {
+  /** Written things that wait to be filed. */
+  readonly waiting: number;
+  readonly segments: number;
+  readonly bytes: number;
+}
+
 export interface FindPort {
   readonly capabilities: FindCapabilities;
   search(search: IndexSearch): Promise<IndexAnswer>;
+  /** The vectors of documents, for searches by meaning. */
+  readonly vectors: VectorPort;
+  /**
+   * Files everything in the scope again, in steps. Searches find everything meanwhile. A second call for the same scope
+   * joins the first. After a crash the work continues with the next start.
+   */
+  reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport>;
+  size(): Promise<IndexSize>;
 }

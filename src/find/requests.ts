@@ -7,7 +7,7 @@ import type { Cancellation } from '../core/waiting/cancellation.js';
 import { readableScope } from '../datastore/access.js';
 import { checkPrefix } from '../datastore/names.js';
 import { type Filter, filterOf } from './filter.js';
-import { type FindKind, findKinds } from './model.js';
+import { type FindKind, type FindMode, findKinds } from './model.js';
 import type { SearchedParts } from './port.js';
 import { type Query, isEmptyQuery, parseQuery } from './query/query.js';
 
@@ -16,6 +16,8 @@ export interface FindRequest {
   readonly q?: string | undefined;
   /** Default: the kinds that the other fields name, else all. */
   readonly in?: readonly FindKind[] | undefined;
+  /** How results are found: by words, by meaning, or by both. Default: `text`. */
+  readonly mode?: FindMode | undefined;
   readonly namespace?: string | undefined;
   /** Only documents whose key begins with this. */
   readonly prefix?: string | undefined;
@@ -44,6 +46,9 @@ export interface Sort {
 
 export interface CheckedRequest {
   readonly query: Query | null;
+  /** The words as they were sent. */
+  readonly text: string;
+  readonly mode: FindMode;
   readonly parts: SearchedParts;
   readonly prefix: string | null;
   readonly agent: string | null;
@@ -66,19 +71,26 @@ export function checkRequest(
   limits: Limits,
 ): CheckedRequest {
   const query = checkQuery(request, limits);
-  const kinds = kindsOf(request);
+  const { mode = 'text' } = request;
+  const kinds = mode === 'text' ? kindsOf(request) : documentsOnly(request, mode);
   const { filter, sort, prefix, agent, limit, cursor, signal, ...rest } = request;
   if (query === null && filter === undefined && sort === undefined)
     throw new StoaError('invalid_request', 'The search has no words and no filter.', {
       fix: 'Set q to the words, or filter to conditions on the values of documents.',
     });
   if ((filter !== undefined || sort !== undefined || query === null) && kinds.some((kind) => kind !== 'data'))
-    throw new StoaError('invalid_request', 'Filters and sorting work on documents only.', {
-      fix: 'Set in to data, or leave out filter and sort.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      `The search has a filter or sort, or no words, but looks in ${kinds.join(', ')}. Filters and sorting work on documents.`,
+      {
+        fix: 'Set in to data, or leave out filter and sort.',
+      },
+    );
   if (prefix !== undefined) checkPrefix(prefix, limits);
   return {
     query,
+    text: request.q ?? '',
+    mode,
     parts: partsOf(caller, kinds, request, roomId, limits),
     prefix: prefix ?? null,
     agent: agent ?? null,
@@ -112,6 +124,23 @@ function checkQuery({ q }: FindRequest, limits: Limits): Query | null {
       fix: 'Send at least one word that is not excluded with "-".',
     });
   return query;
+}
+
+/** Only documents have vectors. */
+function documentsOnly({ q, in: kinds }: FindRequest, mode: FindMode): readonly FindKind[] {
+  if (q === undefined)
+    throw new StoaError('invalid_request', `A search with mode=${mode} has no words.`, {
+      fix: 'Set q to the words, or leave out mode.',
+    });
+  if (kinds?.some((kind) => kind !== 'data') === true)
+    throw new StoaError(
+      'invalid_request',
+      `The search has mode=${mode} and looks in ${kinds.join(', ')}. This mode finds only documents.`,
+      {
+        fix: 'Set in to data, or search tasks and messages with mode=text.',
+      },
+    );
+  return ['data'];
 }
 
 /** A field that only one kind of thing has names that kind. */

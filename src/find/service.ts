@@ -1,21 +1,29 @@
 /** The search over documents, tasks and messages: checks what is asked, ranks, filters, and shows excerpts. */
 import type { Caller } from '../core/caller.js';
+import { StoaError } from '../core/errors.js';
 import { checkWanted } from '../core/waiting/cancellation.js';
 import { Slices } from '../core/waiting/yielding.js';
 import type { Limits } from '../core/settings/limits.js';
+import { writableScope } from '../datastore/access.js';
 import type { JsonValue } from '../datastore/model.js';
+import type { NamespaceSettingsPort } from '../datastore/namespace-settings.js';
 import type { DocumentReads } from '../datastore/port.js';
 import { decodeWordsPosition, encodeWordsPosition } from './cursor.js';
 import { excerptOf } from './excerpt.js';
 import { FilteredDocuments } from './filtered-documents.js';
 import type { Excerpt, FindKind, RankedEntry } from './model.js';
-import type { FindPort, IndexAnswer } from './port.js';
+import type { FindPort, OnReindexed, ReindexReport } from './port.js';
 import type { Query } from './query/query.js';
 import { type FoundRecord, type RecordPorts, readRecords } from './records.js';
 import { type CheckedRequest, type FindRequest, checkRequest } from './requests.js';
+import type { Embedding } from './vectors/embedding.js';
+import { type ReadPage, noEmbedder, vectorPages } from './vectors/search.js';
 
 export interface FindServiceOptions extends RecordPorts {
   readonly port: FindPort;
+  /** Null: this server searches by words only. */
+  readonly embedding: Embedding | null;
+  readonly namespaceSettings: NamespaceSettingsPort;
   readonly data: DocumentReads;
   readonly limits: Limits;
   readonly nowMs: () => number;
@@ -73,9 +81,40 @@ export class FindService {
     const roomId = request.room === undefined ? null : await findRoom(caller, request.room);
     const checked = checkRequest(caller, request, roomId, limits);
     const { query } = checked;
+    if (checked.mode !== 'text') await this.#requireVectors(caller, request);
     if (query === null) return this.#filtered(caller, checked);
     if (checked.sort !== null) return this.#sorted(caller, checked, query);
     return this.#ranked(caller, checked, query);
+  }
+
+  /** An empty answer would look as if nothing were similar. */
+  async #requireVectors({ user }: Caller, { mode, namespace }: FindRequest): Promise<void> {
+    const { embedding, namespaceSettings } = this.#options;
+    if (embedding === null) throw noEmbedder();
+    if (namespace === undefined || (await namespaceSettings.read({ user, namespace })).embed) return;
+    throw new StoaError('invalid_request', `The documents of the namespace "${namespace}" have no vectors.`, {
+      fix: `Set embed with "stoa data configure ${namespace} --embed", or search without mode=${mode ?? 'text'}.`,
+    });
+  }
+
+  /** Files the caller's things again; for the operator without a user, everything. */
+  async reindex(
+    caller: Caller,
+    namespace: string | undefined,
+    onProgress: OnReindexed,
+  ): Promise<ReindexReport> {
+    if (caller.everyUser && namespace === undefined)
+      return this.port.reindex({ user: null, namespace: null }, onProgress);
+    if (namespace === undefined && caller.scopes.namespaces !== null)
+      throw new StoaError('forbidden', 'These credentials cannot access all namespaces.', {
+        fix: 'Name one of their namespaces.',
+        details: { namespaces: caller.scopes.namespaces },
+      });
+    const scope =
+      namespace === undefined
+        ? { user: caller.user, namespace: null }
+        : writableScope(caller, namespace, this.#options.limits);
+    return this.port.reindex(scope, onProgress);
   }
 
   async #ranked(caller: Caller, checked: CheckedRequest, query: Query): Promise<FindPage> {
@@ -87,9 +126,10 @@ export class FindService {
     let [statistics, after] = [position?.statistics ?? null, position?.after ?? null];
     let examined = 0;
     const slices = new Slices();
+    const readPage = this.#pages(checked, query);
     for (;;) {
       const wanted = filter === null ? limit + 1 - items.length : entriesPerRead;
-      const answer = await this.#search(checked, query, { asOfMs, statistics, after, limit: wanted });
+      const answer = await readPage({ asOfMs, statistics, after, limit: wanted });
       ({ statistics } = answer);
       const { entries } = answer;
       const records = await this.#read(caller, entries.slice(0, filter === null ? limit : undefined));
@@ -97,7 +137,7 @@ export class FindService {
         const entry = entries[index] as RankedEntry;
         after = entry;
         examined += 1;
-        if (record === undefined) continue;
+        if (record === undefined || isHidden(record)) continue;
         if (filter !== null && !filter(JSON.parse(record.document?.valueJson ?? 'null'))) continue;
         items.push(this.#hit(entry, record, query, checked.values));
         await slices.pause();
@@ -122,7 +162,10 @@ export class FindService {
   /** By a member of the value: every match is read, up to `findSortedMax`. */
   async #sorted(caller: Caller, checked: CheckedRequest, query: Query): Promise<FindPage> {
     const { limits } = this.#options;
-    const answer = await this.#search(checked, query, {
+    const answer = await this.#pages(
+      checked,
+      query,
+    )({
       asOfMs: this.#options.nowMs(),
       statistics: null,
       after: null,
@@ -133,7 +176,7 @@ export class FindService {
     for (let at = 0; at < answer.entries.length; at += entriesPerRead) {
       const entries = answer.entries.slice(at, at + entriesPerRead);
       for (const [index, record] of (await this.#read(caller, entries)).entries()) {
-        if (record === undefined) continue;
+        if (record === undefined || isHidden(record)) continue;
         records.push(record);
         scores.set(record, entries[index] as RankedEntry);
       }
@@ -157,12 +200,11 @@ export class FindService {
     };
   }
 
-  #search(
-    { parts, prefix, agent, sinceMs, untilMs, signal }: CheckedRequest,
-    query: Query,
-    page: Pick<Parameters<FindPort['search']>[0], 'asOfMs' | 'statistics' | 'after' | 'limit'>,
-  ): Promise<IndexAnswer> {
-    return this.port.search({ query, parts, prefix, author: agent, sinceMs, untilMs, signal, ...page });
+  #pages(checked: CheckedRequest, query: Query): ReadPage {
+    const { parts, prefix, agent, sinceMs, untilMs, signal } = checked;
+    const words: ReadPage = (page) =>
+      this.port.search({ query, parts, prefix, author: agent, sinceMs, untilMs, signal, ...page });
+    return checked.mode === 'text' ? words : vectorPages(this.#options, checked, query, words);
   }
 
   #read({ user }: Caller, entries: readonly RankedEntry[]): Promise<(FoundRecord | undefined)[]> {
@@ -197,6 +239,11 @@ export class FindService {
         }),
     };
   }
+}
+
+/** A document that was just taken out of the search may still have a vector. */
+function isHidden({ document }: FoundRecord): boolean {
+  return document?.indexed === false;
 }
 
 function placeOf(

@@ -1,11 +1,9 @@
 /** Tokens as the API returns them, and the body of a request that creates one. */
 import { z } from 'zod';
+import { isoTime, isoTimeOrNull } from '../core/text/iso-time.js';
 import type { TokenRecord } from './tokens.js';
 
-/** The last millisecond of the year 9999: homes write times with years of four digits. */
-const lastTimeMs = 253_402_300_799_999;
-
-const timeMs = z.int().min(0).describe('Unix time in milliseconds');
+const time = z.iso.datetime();
 
 export const tokenScopesSchema = z
   .object({
@@ -26,9 +24,9 @@ export const tokenSchema = z
     user: z.string(),
     name: z.string(),
     scopes: tokenScopesSchema,
-    created_at: timeMs,
-    expires_at: timeMs.nullable(),
-    last_used_at: timeMs
+    created_at: time,
+    expires_at: time.nullable(),
+    last_used_at: time
       .nullable()
       .meta({ description: 'When the token was last used, at most a minute late.' }),
   })
@@ -51,10 +49,7 @@ export const createTokenSchema = z
       .max(10 * 366 * 24 * 3600)
       .optional()
       .meta({ description: 'Seconds until it expires.' }),
-    expires_at: timeMs
-      .max(lastTimeMs)
-      .optional()
-      .meta({ description: 'When it expires; instead of `expires_in`.' }),
+    expires_at: time.optional().meta({ description: 'When it expires; instead of `expires_in`.' }),
     scopes: tokenScopesSchema
       .partial()
       .strict()
@@ -79,8 +74,8 @@ export function tokenView(record: TokenRecord, lastUsedAtMs: number | undefined)
       write: record.scopes.write,
       namespaces: record.scopes.namespaces === null ? null : [...record.scopes.namespaces],
     },
-    created_at: record.createdAtMs,
-    expires_at: record.expiresAtMs,
-    last_used_at: lastUsedAtMs ?? null,
+    created_at: isoTime(record.createdAtMs),
+    expires_at: isoTimeOrNull(record.expiresAtMs),
+    last_used_at: isoTimeOrNull(lastUsedAtMs ?? null),
   };
 }

@@ -69,8 +69,8 @@ export function aicqSignedText(body: Buffer, nonce: string, timestamp: string): 
 }
 
 /** The text that an identity signs to consent to speak for an agent of the registry. */
-export function linkText(identity: string, agentId: string, signedAtMs: number): string {
-  return `stoa-link|${identity}|${agentId}|${signedAtMs}`;
+export function linkText(identity: string, agentId: string, signedAt: string): string {
+  return `stoa-link|${identity}|${agentId}|${signedAt}`;
 }
 
 /** The text that a new key signs to consent to a rotation. */

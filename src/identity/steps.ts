@@ -6,6 +6,7 @@ import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { invalidFields, validate } from '../core/validate.js';
 import { invalidCharacterIn } from '../core/text/invalid-character.js';
+import { isoTime } from '../core/text/iso-time.js';
 import type { IdentityPort } from './port.js';
 import {
   type CreateTokenInput,
@@ -42,9 +43,14 @@ export class IdentitySteps {
     this.#checkName(name);
     checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
     const nowMs = this.#nowMs();
-    const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
+    const expiresAtMs =
+      expires_in !== undefined
+        ? nowMs + expires_in * 1_000
+        : expires_at === undefined
+          ? null
+          : Date.parse(expires_at);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-      throw new StoaError('invalid_request', `expires_at is ${expiresAtMs}, which is in the past.`, {
+      throw new StoaError('invalid_request', `expires_at is ${isoTime(expiresAtMs)}, which is in the past.`, {
         fix: `Send a time after ${nowMs} (Unix time in milliseconds), or expires_in.`,
         details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
       });

@@ -51,6 +51,17 @@ import {
 } from './stored-documents.js';
 import { requireWritten } from './written.js';
 
+/** A commit of more operations may exceed the limits of the server. */
+const createdAtOnceMax = 50;
+
+/** A write of a task as documents; the first of them is at `key`. */
+interface PackedWrite {
+  readonly key: string;
+  /** Whether an earlier write at this key stays. */
+  readonly isKept: boolean;
+  readonly pieces: Readonly<Record<string, Stored>>;
+}
+
 export interface StoaSaverOptions {
   client: Stoa;
   /** The namespace of the data store that holds the checkpoints. */
@@ -65,10 +76,14 @@ export interface StoaSaverOptions {
  * const graph = builder.compile({ checkpointer });
  */
 export class StoaSaver extends BaseCheckpointSaver {
+  readonly #client: Stoa;
   readonly #data: DataClient<Stored>;
+  /** False once the server said that its documents cannot take part in a commit. */
+  #hasCommits = true;
 
   constructor({ client, namespace = 'langgraph-checkpoints', serde }: StoaSaverOptions) {
     super(serde);
+    this.#client = client;
     this.#data = client.data<Stored>(namespace);
   }
 
@@ -168,14 +183,49 @@ export class StoaSaver extends BaseCheckpointSaver {
         isKept: place >= 0,
       };
     });
-    const there = await this.#data.getMany(places.filter(({ isKept }) => isKept).map(({ key }) => key));
+    const packed = await Promise.all(
+      places.map(async ({ key, channel, value, isKept }) => {
+        const { [key]: first, ...further } = pack(key, ...(await this.serde.dumpsTyped(value)));
+        // pack puts the first piece at the key it was given.
+        return {
+          key,
+          isKept,
+          pieces: { [key]: { ...(first as Packed), task: taskId, channel }, ...further },
+        };
+      }),
+    );
+    if (await this.#create(packed)) return;
+    const there = await this.#data.getMany(packed.filter(({ isKept }) => isKept).map(({ key }) => key));
     const documents: Record<string, Stored> = {};
-    for (const { key, channel, value } of places.filter(({ key }) => !Object.hasOwn(there, key))) {
-      const { [key]: first, ...further } = pack(key, ...(await this.serde.dumpsTyped(value)));
-      // pack puts the first piece at the key it was given.
-      Object.assign(documents, { [key]: { ...(first as Packed), task: taskId, channel } }, further);
-    }
+    for (const { key, pieces } of packed) if (!Object.hasOwn(there, key)) Object.assign(documents, pieces);
     if (Object.keys(documents).length > 0) await this.#set(documents);
+  }
+
+  /**
+   * Writes what must not exist yet in one request, instead of reading first: nearly always a task runs once. False
+   * if nothing was written, because one of them exists, there are too many, or the server has no commits for
+   * documents.
+   */
+  async #create(packed: readonly PackedWrite[]): Promise<boolean> {
+    const operations = packed.flatMap(({ key: first, isKept, pieces }) =>
+      Object.entries(pieces).map(([key, value]) => ({
+        op: 'data.set' as const,
+        namespace: this.#data.namespace,
+        key,
+        value,
+        index: false,
+        ...(isKept && key === first && { if_version: 0 }),
+      })),
+    );
+    if (!this.#hasCommits || operations.length === 0 || operations.length > createdAtOnceMax) return false;
+    try {
+      return (await this.#client.commit({ operations })).ok;
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      if (error.code === 'unsupported') this.#hasCommits = false;
+      else if (error.code !== 'too_large') throw error;
+      return false;
+    }
   }
 
   /** Checkpoints are deleted first, so that an existing checkpoint never misses its values. */
@@ -313,9 +363,10 @@ export class StoaSaver extends BaseCheckpointSaver {
     return this.serde.loadsTyped(packed.type, unpack(packed, further));
   }
 
-  /** In one step if it fits into one request; otherwise in order. */
+  /** In one step if it fits into one request; otherwise in order. Nobody searches checkpoints by their words. */
   async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
-    for (const set of batchesOf(documents)) requireWritten((await this.#data.batch({ set })).set);
+    for (const set of batchesOf(documents))
+      requireWritten((await this.#data.batch({ set, index: false })).set);
   }
 }
 

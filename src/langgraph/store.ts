@@ -25,8 +25,22 @@ export interface StoaStoreOptions {
    * Seconds after its last put when an item expires, if the put sets no time. By default items do not expire.
    */
   ttlSeconds?: number | undefined;
+  /** With it, `search` with a query is by meaning. The embedder of the server makes the vectors. */
+  index?: StoreIndex | undefined;
   /** Whether `get` and `search` restart the time of an item after half of it has passed. Off by default. */
   refreshOnRead?: boolean | undefined;
+}
+
+/** LangGraph's index of a store. */
+export interface StoreIndex {
+  /** The model that the embedder of the server must have; left out for any. */
+  embed?: string | undefined;
+  /** The dimensions that its vectors must have; left out for any. */
+  dims?: number | undefined;
+  /** The members of values that are embedded, as `text` or `message.body`; `$` and nothing mean all text. */
+  fields?: readonly string[] | undefined;
+  /** How `search` with a query finds items; `vector` by default. */
+  mode?: 'vector' | 'hybrid' | undefined;
 }
 
 export interface PutSettings {
@@ -52,9 +66,19 @@ export class StoaStore extends BaseStore {
   readonly #data: DataClient<Value>;
   readonly #ttlSeconds: number | null;
   readonly #refreshOnRead: boolean;
+  readonly #index: StoreIndex | null;
+  /** Resolves when the namespace has the settings of the index. */
+  #indexing: Promise<void> | undefined;
 
-  constructor({ client, namespace = 'langgraph', ttlSeconds, refreshOnRead = false }: StoaStoreOptions) {
+  constructor({
+    client,
+    namespace = 'langgraph',
+    ttlSeconds,
+    refreshOnRead = false,
+    index,
+  }: StoaStoreOptions) {
     super();
+    this.#index = index === undefined ? null : checkedIndex(index);
     this.#client = client;
     this.#data = client.data<Value>(namespace);
     this.#ttlSeconds = ttlSeconds ?? null;
@@ -66,6 +90,7 @@ export class StoaStore extends BaseStore {
    * item wins.
    */
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
+    if (this.#index !== null) await this.#prepareIndex(this.#index);
     const results = await Promise.all(operations.map((operation) => this.#read(operation)));
     await this.#write(operations.filter((operation) => 'value' in operation));
     // Each result is made for the operation at its place, which the compiler cannot follow through map.
@@ -92,6 +117,34 @@ export class StoaStore extends BaseStore {
     if ('namespacePrefix' in operation) return this.#search(operation);
     if ('key' in operation) return this.#get(operation);
     return this.#listNamespaces(operation);
+  }
+
+  /** Asks the server for vectors once. A failure is tried again by the next call. */
+  #prepareIndex({ embed, dims, fields }: StoreIndex): Promise<void> {
+    const prepare = async (): Promise<void> => {
+      const named = fields === undefined || fields.includes('$') ? null : [...fields];
+      const found = await this.#data.settings();
+      const isSet = found.embed && JSON.stringify(found.embed_fields) === JSON.stringify(named);
+      // A client that may only read must find the settings as they are to be.
+      const { embedder } = isSet
+        ? found
+        : await this.#data.changeSettings({ embed: true, embed_fields: named });
+      for (const [name, wanted, actual] of [
+        ['embed', embed, embedder?.model],
+        ['dims', dims, embedder?.dimensions],
+      ] as const)
+        if (wanted !== undefined && wanted !== actual)
+          throw new StoaError(
+            'invalid_config',
+            `The index of the store has ${name} ${wanted}, and the embedder of the server has ${actual ?? 'none'}.`,
+            { fix: `Leave out ${name}, or start the server with that embedder.` },
+          );
+    };
+    this.#indexing ??= prepare().catch((error: unknown) => {
+      this.#indexing = undefined;
+      throw error;
+    });
+    return this.#indexing;
   }
 
   async #get({ namespace, key }: GetOperation): Promise<Item | null> {
@@ -129,6 +182,7 @@ export class StoaStore extends BaseStore {
     do {
       const page = await this.#client.find(query, {
         in: ['data'],
+        mode: this.#index === null ? 'text' : (this.#index.mode ?? 'vector'),
         namespace: this.#data.namespace,
         prefix: pathPrefix(namespacePrefix) || undefined,
         filter,
@@ -223,6 +277,20 @@ export class StoaStore extends BaseStore {
     if (!outcome.ok)
       throw new StoaError('conflict', outcome.failed.detail, { details: { code: outcome.failed.code } });
   }
+}
+
+/** Programs without types may pass LangGraph's own embedding functions, which run in the client. */
+function checkedIndex(index: StoreIndex & { readonly embeddings?: unknown }): StoreIndex {
+  if (index.embeddings !== undefined || (index.embed !== undefined && typeof index.embed !== 'string'))
+    throw new StoaError('unsupported', 'The store cannot use an embedding function: the server embeds.', {
+      fix: 'Start the server with --embedder-url, and leave out embed or set it to the name of the model.',
+    });
+  const path = index.fields?.find((field) => field.includes('['));
+  if (path !== undefined)
+    throw new StoaError('unsupported', `The field "${path}" names items of a list.`, {
+      fix: 'Name the list itself: all its texts are embedded.',
+    });
+  return index;
 }
 
 function itemOf({ key, value, createdAt, updatedAt }: DataDocument<Value>): Item {

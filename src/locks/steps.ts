@@ -4,6 +4,7 @@ import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
 import type { Step } from '../core/write.js';
+import { isoTime } from '../core/text/iso-time.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Lock } from './model.js';
 import type { LocksPort } from './port.js';
@@ -84,10 +85,6 @@ export function lockAnswer({ name, holder, fence, note, ...times }: Lock): LockA
     renewed_at: isoTime(times.renewedAtMs),
     expires_at: isoTime(times.expiresAtMs),
   };
-}
-
-function isoTime(ms: number): string {
-  return new Date(ms).toISOString();
 }
 
 function requireWrite(caller: Caller): void {

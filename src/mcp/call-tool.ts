@@ -32,7 +32,7 @@ export async function answerCall(
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
     // A program may use the name of an agent that has its own key.
-    await stoa.registry.checkOwnName(caller);
+    await stoa.registry.agents.checkOwnName(caller);
     const seen = saw(stoa, caller);
     // Every output schema is an object.
     const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<

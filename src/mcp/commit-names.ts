@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Stoa } from '../index.js';
 import { agentNamed } from './callers.js';
-import { TaskQueue } from './queue.js';
+import { TaskQueue } from '../workspaces/queue.js';
 import { recipientOf } from './recipients.js';
 
 export type Part = Record<string, unknown>;

@@ -1,5 +1,6 @@
 /** The changes that messaging announces in the feed, the same on every home. */
 import type { Change } from '../core/change.js';
+import { isoTime } from '../core/text/iso-time.js';
 import type { Room } from './model.js';
 
 export type IdentityEvent = 'registered' | 'updated' | 'rotated' | 'linked' | 'unlinked';
@@ -24,7 +25,7 @@ export function messagePosted(
   return {
     ...changed('message.posted', `${room.id}/${message.id}`),
     ...audienceOf(room),
-    facts: { room: room.id, from: message.from, ts: message.tsMs },
+    facts: { room: room.id, from: message.from, ts: isoTime(message.tsMs) },
   };
 }
 

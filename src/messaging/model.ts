@@ -43,13 +43,15 @@ export interface Room {
   isPrivate: boolean;
   /** The user whose agents, tokens and operator alone see the room; null for a room of everyone. */
   owner: string | null;
-  /** How long messages are kept; null: as long as the settings say. */
+  /** How long messages are kept; null: ownRoomRetentionSeconds, or messageRetentionSeconds in a public room. */
   retentionSeconds: number | null;
   createdBy: string | null;
   createdAtMs: number;
   lastActiveAtMs: number;
   /** A running total; deleting a message does not lower it. */
   messageCount: number;
+  /** Grows with each change of name or retention, not with messages. */
+  version: number;
 }
 
 /** What a reader needs to verify the author of a message, stored as it was sent. */

@@ -72,7 +72,7 @@ export interface NewRoom {
 /** Fields that are left out stay unchanged. */
 export interface RoomUpdate {
   name?: string;
-  /** Null: as long as the settings say. */
+  /** Null: the default of the settings. */
   retentionSeconds?: number | null;
 }
 
@@ -136,10 +136,11 @@ export interface Page<T> {
 }
 
 export interface SearchQuery {
-  /** Words of `roomWords`. */
+  /** Words of `queryWords`. A message must have all of them. */
   words: readonly string[];
-  /** Messages older than this have expired. */
-  retentionSeconds: number;
+  /** Public rooms, and the rooms of this user. */
+  owner: string | null;
+  /** Only this room. */
   roomId: string | null;
   afterMs: number;
   /** Exclusive; null searches from the newest. */
@@ -247,9 +248,9 @@ export interface MessagingPort {
   /** Throws if the owner has a room of that name, or as many rooms as a user may have. */
   createRoom(room: NewRoom): Step<Room>;
   /** Throws for an unknown room, and if the owner has another room of the new name. */
-  updateRoom(id: string, change: RoomUpdate): Step<Room>;
+  updateRoom(id: string, change: RoomUpdate, ifVersion?: number): Step<Room>;
   /** Deletes the room and everything in it. False if the room did not exist. */
-  deleteRoom(id: string): Step<boolean>;
+  deleteRoom(id: string, ifVersion?: number): Step<boolean>;
   room(id: string): Promise<Room | undefined>;
   rooms(ids: readonly string[]): Promise<Map<string, Room>>;
   /** The room of a user with this name. */

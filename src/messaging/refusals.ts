@@ -1,4 +1,6 @@
 /** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
+import { versionFailure } from '../core/version-failure.js';
+import type { Room } from './model.js';
 import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 
@@ -89,6 +91,12 @@ export function refuse(refusal: Refusal, options: ErrorOptions & { about?: strin
   return new StoaError(code, about, { ...rest, details: { ...details, reason: refusal } });
 }
 
+/** Throws if a write expected another version of the room. */
+export function requireRoomVersion({ name, version }: Room, expected: number | undefined): void {
+  if (expected !== undefined && expected !== version)
+    throw versionFailure(`The room "${name}"`, version, expected);
+}
+
 export function roomNameTaken(name: string): StoaError {
   return refuse('roomNameTaken', {
     about: `This user already has a room "${name}".`,
@@ -118,4 +126,12 @@ export function refusalSentence({ details }: StoaError): string | undefined {
   return typeof reason === 'string' && Object.hasOwn(refusals, reason)
     ? refusals[reason as Refusal][1]
     : undefined;
+}
+
+/** A request sets how long the messages of a public room are kept. */
+export function publicRetention(): StoaError {
+  return new StoaError('invalid_request', 'The request sets retention_seconds of a public room.', {
+    fix: 'Leave out retention_seconds: messageRetentionSeconds applies to public rooms. Rooms of users have their own.',
+    details: { field: 'retention_seconds' },
+  });
 }

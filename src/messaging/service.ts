@@ -60,7 +60,7 @@ export interface Stats {
 }
 
 const recentMessages = 5;
-/** It has no owner, and its messages are kept as long as the settings say. */
+/** It has no owner, and its messages are kept for messageRetentionSeconds. */
 const globalRoom = { id: globalRoomId, owner: null, retentionSeconds: null };
 
 export class MessagingService {

@@ -21,7 +21,7 @@ import type { Identity, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
 import type { Delivered, MessagingPort, RoomUpdate } from './port.js';
 import { type CheckedSignature, proofOf } from './identities/proof.js';
-import { refuse } from './refusals.js';
+import { publicRetention, refuse } from './refusals.js';
 import { type RoomDoors, type RoomReference, requireWrite } from './rooms/doors.js';
 import type { RoomKeys } from './rooms/keys.js';
 import { canonicalRoomId, canonicalUuid, globalRoomId } from './identities/uuid.js';
@@ -171,19 +171,11 @@ export class MessagingSteps {
     return port.keepFirst(author.keeping, port.createRoom({ ...made, owner, retentionSeconds }));
   }
 
-  async updateRoom(caller: Caller, room: Room, change: RoomUpdate): Promise<Step<Room>> {
+  async updateRoom(caller: Caller, room: Room, change: RoomUpdate, ifVersion?: number): Promise<Step<Room>> {
     const { port, limits } = this.#options;
     await this.#requireManager(caller, room);
     const { name, retentionSeconds } = change;
-    if (room.owner === null && retentionSeconds !== undefined)
-      throw new StoaError(
-        'invalid_request',
-        'Messages of public rooms are kept as long as the settings say.',
-        {
-          fix: 'Change messageRetentionSeconds, or use a room of a user.',
-          details: { field: 'retention_seconds' },
-        },
-      );
+    if (room.owner === null && retentionSeconds !== undefined) throw publicRetention();
     if (typeof retentionSeconds === 'number' && retentionSeconds > limits.roomRetentionSecondsMax)
       throw limitError('invalid_request', {
         subject: 'retention_seconds',
@@ -194,15 +186,16 @@ export class MessagingSteps {
         advice: 'Use a lower value',
       });
     const isOwn = room.owner !== null;
-    return port.updateRoom(room.id, {
+    const changed = {
       ...(name !== undefined && { name: isOwn ? ownName(name) : publicName(name) }),
       ...(retentionSeconds !== undefined && { retentionSeconds }),
-    });
+    };
+    return port.updateRoom(room.id, changed, ifVersion);
   }
 
-  async deleteRoom(caller: Caller, room: Room): Promise<Step<void>> {
+  async deleteRoom(caller: Caller, room: Room, ifVersion?: number): Promise<Step<void>> {
     await this.#requireManager(caller, room);
-    return this.#options.port.deleteRoom(room.id).map((deleted) => {
+    return this.#options.port.deleteRoom(room.id, ifVersion).map((deleted) => {
       if (!deleted) throw refuse('roomUnknown');
     });
   }
@@ -219,9 +212,13 @@ export class MessagingSteps {
     const creator = room.createdBy === null ? undefined : await this.#options.port.identity(room.createdBy);
     const isOwn = creator !== undefined && creator.id === caller.identity;
     if (isOwn || (creator?.link?.user === caller.user && caller.user !== '')) return;
-    throw new StoaError('forbidden', 'The public room was created by others.', {
-      fix: 'Ask the operator, or the user whose agent created the room.',
-    });
+    throw new StoaError(
+      'forbidden',
+      'The caller did not create this public room, so the caller cannot change it.',
+      {
+        fix: 'Ask the operator, or the user whose agent created the room.',
+      },
+    );
   }
 
   /** `read` is called after the caller's access to the room was checked. */

@@ -8,6 +8,7 @@ import type { Idempotency } from '../core/idempotency.js';
 import { type Page, type PageRequest, pageLimit } from '../core/paging.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { ChangesService } from '../feed/service.js';
+import type { VectorsService, VectorsStatus } from '../find/vectors/service.js';
 import type {
   BackupKind,
   BackupSummaries,
@@ -32,6 +33,7 @@ export interface OperationsOptions {
   archive: Archive;
   changes: Pick<ChangesService, 'newest'>;
   commit: Pick<CommitService, 'outbox'>;
+  vectors: Pick<VectorsService, 'status'>;
   limits: Limits;
   /** Reads the key ring for secrets. */
   readKey: () => Promise<Buffer>;
@@ -62,6 +64,8 @@ export interface HomeStatus {
   expiry_backlog_ms: number;
   /** Messages of commits that are not delivered yet; null if their database does not answer. */
   outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
+  /** The work that gives documents vectors. */
+  embedding: VectorsStatus;
   size_bytes: number;
   families: Record<string, FamilySize>;
   /** The servers that share the home; empty where one server has it to itself. */
@@ -118,6 +122,7 @@ export class OperationsService {
       feed_bytes: feedBytes,
       expiry_backlog_ms: expiryBacklogMs,
       outbox: await this.#outbox(),
+      embedding: await this.#options.vectors.status(),
       size_bytes: sizeBytes,
       families: Object.fromEntries(families),
       servers: await this.#port.servers(),

@@ -1,5 +1,6 @@
-/** The registry's records as callers see them: states as words, and the lease as of now. */
+/** The registry's records as callers see them: states as words, times as text, and the lease as of now. */
 import type { Limits } from '../core/settings/limits.js';
+import { isoTime, isoTimeOrNull } from '../core/text/iso-time.js';
 import { type CountedLease, presenceOf } from './lifecycle/lease.js';
 import {
   type AgentRecord,
@@ -25,9 +26,9 @@ export function agentAnswer({ record, meta, lease, activeSessions }: AgentView, 
     spec: { ...record.spec },
     labels: { ...meta.labels },
     error_message: meta.errorMessage,
-    created_at: record.created_at,
-    updated_at: record.updated_at,
-    last_heartbeat_at: lastHeartbeatAtMs(record, lease),
+    created_at: isoTime(record.created_at),
+    updated_at: isoTime(record.updated_at),
+    last_heartbeat_at: isoTimeOrNull(lastHeartbeatAtMs(record, lease)),
     version: meta.version,
     presence,
     lease: presence === 'live' || presence === 'lapsed' ? leaseAnswer(lease) : null,
@@ -46,14 +47,26 @@ function lastHeartbeatAtMs({ last_heartbeat_at }: AgentRecord, lease: Lease | nu
 
 export function leaseAnswer(lease: CountedLease | null): LeaseAnswer | null {
   if (lease === null || lease.holder === null) return null;
-  return { holder: lease.holder, fence: lease.fence, expires_at: lease.lapsesAtMs };
+  return { holder: lease.holder, fence: lease.fence, expires_at: isoTime(lease.lapsesAtMs) };
 }
 
 export function sessionAnswer(session: SessionRecord): SessionAnswer {
   // The codec lets no other byte through.
-  return { ...session, status: sessionStatusOf(session.status) as SessionStatus };
+  return {
+    ...session,
+    status: sessionStatusOf(session.status) as SessionStatus,
+    created_at: isoTime(session.created_at),
+    closed_at: isoTimeOrNull(session.closed_at),
+  };
 }
 
 export function userAnswer({ record, user, agents, agentsMax }: StoredUser, limits: Limits): UserAnswer {
-  return { ...record, user, agents, agents_max: agentsMax ?? limits.agentsPerUserMax };
+  return {
+    ...record,
+    created_at: isoTime(record.created_at),
+    last_seen_at: isoTime(record.last_seen_at),
+    user,
+    agents,
+    agents_max: agentsMax ?? limits.agentsPerUserMax,
+  };
 }

@@ -27,7 +27,7 @@ export function nameTaken(name: string, agentId: string): StoaError {
 /** The claims of an agent are held under its name. */
 export function renameWhileHolding(name: string): StoaError {
   return new StoaError('conflict', `The agent "${name}" holds tasks, so it cannot be renamed.`, {
-    fix: 'Complete, fail or give back its tasks first.',
+    fix: 'Complete, fail or release its tasks first.',
   });
 }
 
@@ -47,12 +47,12 @@ export function sessionNotFound(sessionId: string): StoaError {
 
 export function sessionExists(sessionId: string): StoaError {
   return new StoaError('already_exists', `There is a session ${sessionId} already.`, {
-    fix: 'A session does not reopen: open one with another id.',
+    fix: 'A closed session cannot be opened again. Open a session with another id.',
   });
 }
 
 export function linkNotFound(identity: string): StoaError {
-  return new StoaError('not_found', `There is no link of ${identity}.`);
+  return new StoaError('not_found', `The identity ${identity} is not linked to an agent.`);
 }
 
 export function identityTaken(identity: string): StoaError {
@@ -74,4 +74,11 @@ export function leaseNumberDiffers(agentId: string, current: number, expected: n
     'fenced',
     `The lease of the agent ${agentId} has the number ${current}, not ${expected}.`,
   );
+}
+
+/** For a caller with a fence whose agent does not exist any more. */
+export function fencedAgentDeleted(agentId: string, fence: number): StoaError {
+  return new StoaError('fenced', `The agent ${agentId} was deleted, so fence ${fence} is no longer valid.`, {
+    fix: 'Discard the work that was started under the lease of that agent.',
+  });
 }

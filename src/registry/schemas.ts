@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { agentStates, sessionStatuses } from './model.js';
 
 const u32 = z.int().min(0).max(0xffff_ffff);
-const timeMs = z.int().min(0).describe('Unix time in milliseconds');
+const time = z.iso.datetime();
 const hexId = z.string().describe('64 hexadecimal digits');
 const labels = z.record(z.string(), z.string()).describe('Names and values for filtering agents');
 
@@ -89,7 +89,7 @@ export type PutUserInput = z.input<typeof putUserSchema>;
 
 // Answers.
 
-export const leaseSchema = z.object({ holder: z.string(), fence: z.int(), expires_at: timeMs });
+export const leaseSchema = z.object({ holder: z.string(), fence: z.int(), expires_at: time });
 export type LeaseAnswer = z.output<typeof leaseSchema>;
 
 export const agentSchema = z.object({
@@ -101,9 +101,9 @@ export const agentSchema = z.object({
   spec: z.object({ cpu_millicores: u32, memory_mb: u32, runtime_version: z.string() }),
   labels,
   error_message: z.string().nullable(),
-  created_at: timeMs,
-  updated_at: timeMs,
-  last_heartbeat_at: timeMs.nullable(),
+  created_at: time,
+  updated_at: time,
+  last_heartbeat_at: time.nullable(),
   version: z.int().min(1),
   presence: z.enum(['none', 'live', 'lapsed', 'lost']),
   lease: leaseSchema.nullable(),
@@ -116,8 +116,8 @@ export const sessionSchema = z.object({
   agent_id: hexId,
   user_id: hexId,
   status: sessionStatusSchema,
-  created_at: timeMs,
-  closed_at: timeMs.nullable(),
+  created_at: time,
+  closed_at: time.nullable(),
 });
 export type SessionAnswer = z.output<typeof sessionSchema>;
 
@@ -125,8 +125,8 @@ export const userSchema = z.object({
   user_id: hexId,
   user: z.string().describe('The readable id'),
   email: z.string(),
-  created_at: timeMs,
-  last_seen_at: timeMs,
+  created_at: time,
+  last_seen_at: time,
   agents: z.int().min(0),
   agents_max: z.int().min(0),
 });

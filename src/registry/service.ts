@@ -2,16 +2,15 @@
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
-import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { validate } from '../core/validate.js';
-import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
+import { requireOperator, requireUserWide, userOf, userScopeOf } from './access.js';
+import { AgentLookup } from './agent-lookup.js';
 import { agentAnswer } from './answers.js';
-import { hasIdForm, isAgentId, parseAgentId, parseSessionId } from './ids.js';
 import { agentKeyBytes } from './layout/keys.js';
 import { nextPresenceAtMs } from './lifecycle/lease.js';
-import type { AgentState, SessionStatus } from './model.js';
+import type { AgentState } from './model.js';
 import type { AgentFilter, AgentView, RegistryPort } from './port.js';
 import { checkAgentName, parseLabelFilter } from './rules.js';
 import {
@@ -20,23 +19,18 @@ import {
   type HeartbeatInput,
   type LeaseAnswer,
   type ListAgentsInput,
-  type ListSessionsInput,
-  type OpenSessionInput,
   type PutAgentInput,
   type PutUserInput,
-  type SessionAnswer,
   type UpdateAgentInput,
   type UserAnswer,
   agentStatusSchema,
   listAgentsSchema,
-  sessionStatusSchema,
 } from './schemas.js';
 import { RegistrySessions } from './sessions.js';
 import { type RemoveOptions, RegistrySteps, type WriteOptions } from './steps.js';
 import { actingAgent } from './recent-agents.js';
 import type { AgentVerb } from './lifecycle/transitions.js';
 import { RegistryUsers } from './users.js';
-import { agentNotFound, unknownAgent } from './refusals.js';
 
 export interface RegistryServiceOptions {
   writer: Writer;
@@ -64,6 +58,8 @@ export class RegistryService {
   readonly port: RegistryPort;
   /** The same writes as steps, for writing them together with others. */
   readonly steps: RegistrySteps;
+  /** Finds agents by their names and ids. */
+  readonly agents: AgentLookup;
   readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #sessions: RegistrySessions;
@@ -79,7 +75,8 @@ export class RegistryService {
     this.steps = new RegistrySteps(port, limits);
     this.#writer = writer;
     this.#limits = limits;
-    this.#sessions = new RegistrySessions(port, limits);
+    this.agents = new AgentLookup(port, limits);
+    this.#sessions = new RegistrySessions({ port, limits, steps: this.steps, agents: this.agents, writer });
     this.#users = new RegistryUsers(port, limits);
   }
 
@@ -99,7 +96,7 @@ export class RegistryService {
   }
 
   async getAgent(caller: Caller, agentId: string): Promise<AgentAnswer> {
-    return this.#answer(await this.#requireAgent(caller, agentId));
+    return this.#answer(await this.agents.get(caller, agentId));
   }
 
   /**
@@ -110,79 +107,9 @@ export class RegistryService {
     return this.port.isLinked(user, agentId, identity);
   }
 
-  /**
-   * The agent with this name or id. Throws `not_found`, with a similar name if there is one.
-   */
-  async resolveAgent(caller: Caller, nameOrId: string): Promise<AgentView> {
-    return this.#requireAgent(caller, nameOrId);
-  }
-
-  /** The id of the agent with this name or id. An id is not looked up. */
-  async agentIdOf(caller: Caller, nameOrId: string): Promise<string> {
-    const lower = nameOrId.toLowerCase();
-    if (isAgentId(lower)) return lower;
-    // A signed agent sees only itself.
-    if (caller.kind === 'agent') {
-      if (caller.agentId !== null && nameOrId === caller.agent) return caller.agentId;
-      throw unknownAgent(nameOrId, caller.agent === null ? [] : [caller.agent]);
-    }
-    if (hasIdForm(nameOrId)) throw unknownAgent(nameOrId, []);
-    checkAgentName(nameOrId, this.#limits);
-    const user = userOf(caller, this.#limits);
-    const named = await this.port.agentNamed(user, nameOrId);
-    if (named !== undefined) return named;
-    throw unknownAgent(nameOrId, await this.port.someNames(user, this.#limits.agentNamesComparedMax));
-  }
-
-  /**
-   * The caller in the name of an agent, which may be given by its id. A name that no agent has yet is accepted:
-   * its first write makes the agent.
-   */
-  async actingAs(caller: Caller, nameOrId: string | null | undefined): Promise<Caller> {
-    if (nameOrId === undefined || nameOrId === null || nameOrId === caller.agent) return caller;
-    if (caller.kind === 'agent') {
-      if (nameOrId.toLowerCase() === caller.agentId) return caller;
-      throw new StoaError('forbidden', `The request is signed by another agent than "${nameOrId}".`, {
-        fix: 'Leave out the agent, or sign the request with its key.',
-      });
-    }
-    const isId = isAgentId(nameOrId.toLowerCase());
-    const agent = isId ? (await this.#requireAgent(caller, nameOrId)).record.name : nameOrId;
-    checkAgentName(agent, this.#limits);
-    const acting = { ...caller, agent };
-    await this.checkOwnName(acting);
-    return acting;
-  }
-
-  /**
-   * The name under which an agent holds tasks, for a filter by holder. A user holds tasks under its own id when
-   * it names no agent. The operator may mean an agent of any user.
-   */
-  async holderNamed(caller: Caller, nameOrId: string | undefined): Promise<string | undefined> {
-    if (nameOrId === undefined || nameOrId === caller.user) return nameOrId;
-    if (isAgentId(nameOrId.toLowerCase())) return (await this.#requireAgent(caller, nameOrId)).record.name;
-    // A signed agent sees the tasks of its user, but not the records of other agents.
-    if (!caller.everyUser && caller.kind !== 'agent') await this.agentIdOf(caller, nameOrId);
-    return nameOrId;
-  }
-
-  /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key. */
-  async identityOf(user: string, agent: string): Promise<string | undefined> {
-    return (await this.port.identitiesOf(user, agent))[0];
-  }
-
-  /** Throws where a token uses the name of an agent with a key: acts under that name must be signed. */
-  checkOwnName({ kind, user, agent }: Pick<Caller, 'kind' | 'user' | 'agent'>): void | Promise<void> {
-    if (kind === 'agent' || agent === null) return undefined;
-    const identities = this.port.identitiesOf(user, agent);
-    return identities instanceof Promise
-      ? identities.then((found) => refuseOwnName(agent, found))
-      : refuseOwnName(agent, identities);
-  }
-
   /** The answer of `getAgent` as JSON text. */
   async agentText(caller: Caller, agentId: string): Promise<AgentText> {
-    const agent = await this.#requireAgent(caller, agentId);
+    const agent = await this.agents.get(caller, agentId);
     const nowMs = this.port.nowMs();
     const known = this.#texts.get(agent);
     if (known !== undefined && nowMs < known.untilMs) return known;
@@ -238,7 +165,7 @@ export class RegistryService {
     input: UpdateAgentInput,
     options: WriteOptions = {},
   ): Promise<AgentAnswer> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     return this.#write(caller, this.steps.updateAgent(caller, agentId, input, options));
   }
 
@@ -255,7 +182,7 @@ export class RegistryService {
    * Deletes the agent with its sessions. If there are very many sessions, separate writes delete them first.
    */
   async deleteAgent(caller: Caller, agent: string, options: RemoveOptions = {}): Promise<string> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     while (await this.#write(caller, this.steps.thinSessions(caller, agentId, options)));
     await this.#write(caller, this.steps.deleteAgent(caller, agentId, options));
     return agentId;
@@ -300,7 +227,7 @@ export class RegistryService {
     agent: string,
     input: HeartbeatInput = {},
   ): Promise<{ lease: LeaseAnswer }> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     return this.#write(caller, this.steps.heartbeat(caller, agentId, input));
   }
 
@@ -308,7 +235,7 @@ export class RegistryService {
    * Gives the lease back before its time; without a holder, for any holder. Without a lease it does nothing.
    */
   async releaseLease(caller: Caller, agent: string, input: HeartbeatInput = {}): Promise<void> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     await this.#write(caller, this.steps.releaseLease(caller, agentId, input));
   }
 
@@ -320,67 +247,12 @@ export class RegistryService {
 
   // Sessions
 
-  /** On an idle agent this makes it running; on a sleeping or stopped one it asks for a wake. */
-  async openSession(
-    caller: Caller,
-    agent: string,
-    input: OpenSessionInput = {},
-    idempotency: Idempotency | null = null,
-  ): Promise<SessionAnswer> {
-    const agentId = await this.agentIdOf(caller, agent);
-    return this.#write(caller, this.steps.openSession(caller, agentId, input), idempotency);
-  }
-
-  /** Opens a session under an id that the caller chose, or changes the status of an existing session. */
-  async putSession(
-    caller: Caller,
-    session: { session_id: string; agent_id: string; status?: SessionStatus },
-  ): Promise<SessionAnswer> {
-    requireWrite(caller);
-    const sessionId = parseSessionId(session.session_id);
-    const agentId = parseAgentId(session.agent_id);
-    const status = validate(sessionStatusSchema, session.status ?? 'active');
-    const known = await this.port.getSession(scopeOf(caller, agentId, this.#limits), sessionId);
-    if (known === undefined && status === 'active')
-      return this.openSession(caller, agentId, { session_id: sessionId });
-    if (known === undefined)
-      throw new StoaError('conflict', `The session ${sessionId} was never opened, so it cannot be closed.`, {
-        details: { from: null, to: status },
-      });
-    if (known.agent_id !== agentId)
-      throw new StoaError('already_exists', `The session ${sessionId} belongs to another agent.`);
-    return this.updateSessionStatus(caller, sessionId, status);
-  }
-
-  /** Closing twice is not an error. Closing the last makes a running agent idle. */
-  async closeSession(caller: Caller, sessionId: string, agent?: string): Promise<SessionAnswer> {
-    const agentId = agent === undefined ? undefined : await this.agentIdOf(caller, agent);
-    return this.#write(caller, this.steps.closeSession(caller, sessionId, agentId));
-  }
-
-  async updateSessionStatus(
-    caller: Caller,
-    sessionId: string,
-    status: SessionStatus,
-  ): Promise<SessionAnswer> {
-    requireWrite(caller);
-    if (validate(sessionStatusSchema, status) === 'closed') return this.closeSession(caller, sessionId);
-    const session = await this.#sessions.get(caller, sessionId);
-    if (session.status === 'active') return session;
-    throw new StoaError('conflict', `The session ${sessionId} is closed and cannot be opened again.`, {
-      fix: 'Open a new session.',
-      details: { from: 'closed', to: 'active' },
-    });
-  }
-
-  async getSession(caller: Caller, sessionId: string, agent?: string): Promise<SessionAnswer> {
-    const agentId = agent === undefined ? undefined : await this.agentIdOf(caller, agent);
-    return this.#sessions.get(caller, sessionId, agentId);
-  }
-
-  async listSessions(caller: Caller, agent: string, input?: ListSessionsInput): Promise<Page<SessionAnswer>> {
-    return this.#sessions.list(caller, await this.agentIdOf(caller, agent), input);
-  }
+  openSession: RegistrySessions['open'] = (...given) => this.#sessions.open(...given);
+  putSession: RegistrySessions['put'] = (...given) => this.#sessions.put(...given);
+  closeSession: RegistrySessions['close'] = (...given) => this.#sessions.close(...given);
+  updateSessionStatus: RegistrySessions['updateStatus'] = (...given) => this.#sessions.updateStatus(...given);
+  getSession: RegistrySessions['get'] = (...given) => this.#sessions.get(...given);
+  listSessions: RegistrySessions['list'] = (...given) => this.#sessions.list(...given);
 
   // Users and identities
 
@@ -419,7 +291,7 @@ export class RegistryService {
 
   /** Lets a messaging identity speak for an agent. */
   async linkIdentity(caller: Caller, agent: string, identity: string): Promise<void> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     await this.#write(caller, this.steps.linkIdentity(caller, agentId, identity));
   }
 
@@ -428,7 +300,7 @@ export class RegistryService {
   }
 
   async listIdentities(caller: Caller, agent: string, page?: PageRequest): Promise<Page<string>> {
-    return this.#users.listIdentities(caller, await this.agentIdOf(caller, agent), page);
+    return this.#users.listIdentities(caller, await this.agents.idOf(caller, agent), page);
   }
 
   /** The agent that a messaging identity speaks for, or null. */
@@ -446,15 +318,8 @@ export class RegistryService {
   }
 
   async #move(caller: Caller, agent: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
-    const agentId = await this.agentIdOf(caller, agent);
+    const agentId = await this.agents.idOf(caller, agent);
     return this.#write(caller, this.steps.moveAgent(caller, agentId, verb, options));
-  }
-
-  async #requireAgent(caller: Caller, nameOrId: string): Promise<AgentView> {
-    const id = await this.agentIdOf(caller, nameOrId);
-    const agent = await this.port.getAgent(scopeOf(caller, id, this.#limits), id);
-    if (agent === undefined) throw agentNotFound(id);
-    return agent;
   }
 
   /** A signed agent sees only itself. */
@@ -478,16 +343,4 @@ function passes(agent: AgentAnswer, { status, name, label }: AgentFilter): boole
   if (label === undefined) return true;
   const value = Object.hasOwn(agent.labels, label.name) ? agent.labels[label.name] : undefined;
   return value !== undefined && (label.value === null || label.value === value);
-}
-
-function refuseOwnName(agent: string, identities: readonly string[]): void {
-  if (identities.length === 0) return;
-  throw new StoaError(
-    'forbidden',
-    `The agent "${agent}" signs with its own key, so a token cannot act as this agent.`,
-    {
-      fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
-      details: { agent },
-    },
-  );
 }

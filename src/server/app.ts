@@ -24,6 +24,7 @@ import { silentLogger } from './telemetry/log.js';
 import { type DroppedLines, Metrics } from './telemetry/metrics.js';
 import { openApiOf } from './openapi/document.js';
 import { measureOutbox } from './telemetry/outbox-metrics.js';
+import { measureVectors } from './telemetry/vector-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
 import { bodyTooLarge, isBodyTooLarge, problemOf, stoaErrorOf } from './answer/problem.js';
 import { RateLimit } from './request/rate-limit.js';
@@ -104,6 +105,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   stoa.identity.onOperatorReplaced(() => streams.endOf(({ kind }) => kind === 'operator'));
   const metrics = new Metrics(stoa, streams, options.log);
   measureOutbox(metrics.registry, stoa);
+  measureVectors(metrics.registry, stoa);
   let stopping = false;
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);

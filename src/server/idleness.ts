@@ -14,7 +14,7 @@ export function untilIdle(server: Pick<Server, 'on'>, seconds: number): Promise<
       timer.unref();
     };
     server.on('request', (request, response) => {
-      if (monitored.has(request.url ?? '')) return;
+      if (monitored.has((request.url ?? '').split('?', 1)[0] ?? '')) return;
       open += 1;
       clearTimeout(timer);
       response.once('close', () => {

@@ -200,7 +200,7 @@ class RoutePipeline {
     const { stoa } = this.#services;
     const caller = callerOf(principal, request, stoa.limits);
     const known = caller.everyUser ? undefined : stoa.identity.checkUser(caller.user);
-    const named = stoa.registry.checkOwnName(caller);
+    const named = stoa.registry.agents.checkOwnName(caller);
     return known instanceof Promise || named instanceof Promise
       ? Promise.all([known, named]).then(() => this.#admit(request, reply, caller))
       : this.#admit(request, reply, caller);
@@ -355,7 +355,7 @@ function unsupportedPreconditions({ creates, versioned }: Route): readonly strin
   return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
-/** A key is ignored only where a repeat does no harm. */
+/** A key is ignored only where a repeat is harmless. */
 function keySupportOf({ creates, takesKey, method, writes, repeatable }: Route) {
   if (creates || takesKey) return 'taken';
   return method === 'POST' && writes && !repeatable ? 'refused' : 'ignored';

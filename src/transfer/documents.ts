@@ -57,7 +57,7 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
 
   async write(lines: readonly DocumentLine[], onConflict: OnConflict): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const taken: DocumentLine[] = [];
+    const taken: DocumentRecord[] = [];
     for (const line of lines) {
       const record = this.#recordOf(line);
       const verdict = await this.#compare(record);
@@ -69,7 +69,7 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
           ? null
           : verdict;
       if (conflict !== null && onConflict === 'fail') throw new StoaError('conflict', conflict.detail);
-      if (isWanted && conflict === null) taken.push(line);
+      if (isWanted && conflict === null) taken.push(record);
       outcomes.push(
         conflict !== null
           ? 'skipped'
@@ -80,7 +80,7 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
               : 'replaced',
       );
     }
-    if (taken.length > 0) await this.#data.transfer.import(operatorCaller(), taken);
+    if (taken.length > 0) await this.#data.transfer.write(operatorCaller(), taken);
     return outcomes;
   }
 

@@ -1,5 +1,6 @@
 /** The shape of every kind of record in an export. */
 import { z } from 'zod';
+import { lastTimeMs } from '../core/text/iso-time.js';
 import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
 import { idPatterns } from '../workspaces/ids.js';
 import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } from '../workspaces/model.js';
@@ -7,7 +8,7 @@ import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } fro
 const user = z.string().min(1).max(1_024);
 const count = z.int().min(0);
 /** To the end of the year 9999, which every home can store. */
-const timeMs = z.int().min(0).max(253_402_300_799_999);
+const timeMs = z.int().min(0).max(lastTimeMs);
 const isoTime = z.iso.datetime();
 const agentId = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits');
 const uuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a UUID in lowercase');
@@ -216,6 +217,7 @@ export const roomSchema = z.strictObject({
   createdAtMs: timeMs,
   lastActiveAtMs: timeMs,
   messageCount: count,
+  version: z.int().min(1),
   lastTsMs: timeMs,
   /** Only in exports with secrets. */
   key_hash: z.string().nullable().optional(),

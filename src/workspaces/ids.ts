@@ -23,6 +23,14 @@ export function newId(entity: Entity): string {
   return prefixes[entity] + uuid7();
 }
 
+/** Whether a reference means an id, and not a name; also an id of another kind, which is then refused. */
+export function meansId(entity: Entity, reference: string): boolean {
+  return (
+    reference.startsWith(prefixes[entity]) ||
+    Object.values(idPatterns).some((pattern) => pattern.test(reference))
+  );
+}
+
 /** The id in lower case. Throws for an invalid one. */
 export function checkId(entity: Entity, id: string): string {
   if (!idPatterns[entity].test(id)) {

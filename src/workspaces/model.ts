@@ -123,6 +123,8 @@ export interface Task extends Versioned {
 /** A task in a list over several projects. */
 export interface ListedTask extends Task {
   project_id: string;
+  /** Null when nobody holds the task. */
+  lease_expires_at: string | null;
 }
 
 /** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
@@ -146,10 +148,6 @@ export interface ClaimLease {
 export interface Claim {
   task: Task;
   lease: ClaimLease;
-}
-
-export function isoTime(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }
 
 /** The statuses in which an agent holds the task. */

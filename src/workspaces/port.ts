@@ -146,6 +146,8 @@ export interface WorkspacesPort {
   cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
   /** Takes the task from its holder: it returns to the queue, and the holder's fence is refused. */
   releaseTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
+  /** Returns a task that failed or was cancelled to the queue, with all its attempts. */
+  retryTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
   /** The holder asks a person. The task waits until the answer, the expiry of the question or a cancellation. */
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): Step<Task>;
   /** `answeredBy` is the name of the caller. A signed agent does not answer its own question. */

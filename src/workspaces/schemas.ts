@@ -36,6 +36,10 @@ function entityId(entity: Entity, about: string): z.ZodString {
 
 export const workspaceId = entityId('workspace', 'ws_ followed by a UUID');
 export const projectId = entityId('project', 'proj_ followed by a UUID');
+/** A project that a request names, by id or by name. */
+export const projectReference = text
+  .min(1)
+  .describe('The id of a project (proj_…), workspace/project, or the name of a project in `default`');
 export const sessionId = entityId('session', 'sess_ followed by a UUID');
 export const taskId = entityId('task', 'task_ followed by a UUID');
 
@@ -226,7 +230,7 @@ export const taskListSchema = z.strictObject({
   ...page,
   status: taskStatus.optional(),
   holder: text.min(1).optional(),
-  project: projectId.optional(),
+  project: projectReference.optional(),
   label: label.optional(),
 });
 export const pageSchema = z.strictObject(page);

@@ -13,6 +13,7 @@ import { openConfig } from './config-secrets.js';
 import { checkId } from './ids.js';
 import type { Claim, JsonObject, ListedTask, Project, Task, WorkSession, Workspace } from './model.js';
 import type { Listed, NamedListRequest, WorkspacesPort } from './port.js';
+import { References } from './references.js';
 import * as schemas from './schemas.js';
 import { type Heartbeat, WorkspacesSteps, masked, maskedProject, normalised } from './steps.js';
 
@@ -43,6 +44,7 @@ type Unchecked = unknown;
 export class WorkspacesService {
   readonly port: WorkspacesPort;
   readonly steps: WorkspacesSteps;
+  readonly references: References;
   readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #sealer: Sealer;
@@ -53,6 +55,17 @@ export class WorkspacesService {
     this.#writer = options.writer;
     this.#limits = options.limits;
     this.#sealer = options.sealer;
+    this.references = new References(options.port, options.limits);
+  }
+
+  /** The id of a workspace of the caller that is given by name or id. */
+  workspaceIdOf(caller: Caller, reference: string): Promise<string> {
+    return this.references.workspace(caller, reference);
+  }
+
+  /** The id of a project that is given as `project`, `workspace/project` or id. */
+  projectIdOf(caller: Caller, reference: string): Promise<string> {
+    return this.references.project(caller, reference);
   }
 
   // Workspaces
@@ -64,7 +77,11 @@ export class WorkspacesService {
   /** With `deleted`, also finds a deleted workspace that is not purged yet. */
   async getWorkspace(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Workspace> {
     return masked(
-      await this.port.getWorkspace(ownerOf(caller), checkId('workspace', id), options.deleted ?? false),
+      await this.port.getWorkspace(
+        ownerOf(caller),
+        await this.workspaceIdOf(caller, id),
+        options.deleted ?? false,
+      ),
     );
   }
 
@@ -83,11 +100,17 @@ export class WorkspacesService {
     body: Unchecked,
     options: ChangeOptions = {},
   ): Promise<Workspace> {
-    return this.#write(caller, this.steps.updateWorkspace(caller, id, body, options.ifVersion));
+    return this.#write(
+      caller,
+      this.steps.updateWorkspace(caller, await this.workspaceIdOf(caller, id), body, options.ifVersion),
+    );
   }
 
   async deleteWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Workspace> {
-    return this.#write(caller, this.steps.deleteWorkspace(caller, id, options.ifVersion));
+    return this.#write(
+      caller,
+      this.steps.deleteWorkspace(caller, await this.workspaceIdOf(caller, id), options.ifVersion),
+    );
   }
 
   async restoreWorkspace(
@@ -107,7 +130,11 @@ export class WorkspacesService {
   /** The plain key, for programs that embed Stoa. No route answers it. */
   async revealWorkspaceKey(caller: Caller, id: string): Promise<string | null> {
     checkWrites(caller);
-    const workspace = await this.port.getWorkspace(ownerOf(caller), checkId('workspace', id), false);
+    const workspace = await this.port.getWorkspace(
+      ownerOf(caller),
+      await this.workspaceIdOf(caller, id),
+      false,
+    );
     return workspace.claude_key === null ? null : this.#sealer.open(workspace.claude_key, workspace.id);
   }
 
@@ -119,19 +146,24 @@ export class WorkspacesService {
     body: Unchecked,
     options: CreateOptions = {},
   ): Promise<Project> {
-    return this.#write(caller, this.steps.createProject(caller, workspaceId, body), options);
+    const parent = await this.workspaceIdOf(caller, workspaceId);
+    return this.#write(caller, this.steps.createProject(caller, parent, body), options);
   }
 
   async getProject(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Project> {
     return maskedProject(
-      await this.port.getProject(ownerOf(caller), checkId('project', id), options.deleted ?? false),
+      await this.port.getProject(
+        ownerOf(caller),
+        await this.projectIdOf(caller, id),
+        options.deleted ?? false,
+      ),
     );
   }
 
   async listProjects(caller: Caller, workspaceId: string, query: Unchecked = {}): Promise<Page<Project>> {
     const request = normalised(validate(schemas.workspaceListSchema, query));
     checkListBounds(request, this.#limits);
-    const parent = checkId('workspace', workspaceId);
+    const parent = await this.workspaceIdOf(caller, workspaceId);
     return this.#page(`projects ${parent}`, request, async (list) =>
       mapItems(await this.port.listProjects(ownerOf(caller), parent, list), maskedProject),
     );
@@ -143,11 +175,17 @@ export class WorkspacesService {
     body: Unchecked,
     options: ChangeOptions = {},
   ): Promise<Project> {
-    return this.#write(caller, this.steps.updateProject(caller, id, body, options.ifVersion));
+    return this.#write(
+      caller,
+      this.steps.updateProject(caller, await this.projectIdOf(caller, id), body, options.ifVersion),
+    );
   }
 
   async deleteProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Project> {
-    return this.#write(caller, this.steps.deleteProject(caller, id, options.ifVersion));
+    return this.#write(
+      caller,
+      this.steps.deleteProject(caller, await this.projectIdOf(caller, id), options.ifVersion),
+    );
   }
 
   async restoreProject(
@@ -166,7 +204,7 @@ export class WorkspacesService {
   /** The config with its plain secrets, for programs that embed Stoa. No route answers it. */
   async revealProjectConfig(caller: Caller, id: string): Promise<JsonObject> {
     checkWrites(caller);
-    const project = await this.port.getProject(ownerOf(caller), checkId('project', id), false);
+    const project = await this.port.getProject(ownerOf(caller), await this.projectIdOf(caller, id), false);
     return openConfig(project.config, project.id, this.#sealer);
   }
 
@@ -178,7 +216,8 @@ export class WorkspacesService {
     body: Unchecked = {},
     options: CreateOptions = {},
   ): Promise<WorkSession> {
-    return this.#write(caller, this.steps.createSession(caller, projectId, body), options);
+    const parent = await this.projectIdOf(caller, projectId);
+    return this.#write(caller, this.steps.createSession(caller, parent, body), options);
   }
 
   getSession(caller: Caller, id: string): Promise<WorkSession> {
@@ -187,15 +226,15 @@ export class WorkspacesService {
 
   async listSessions(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<WorkSession>> {
     const request = validate(schemas.sessionListSchema, query);
-    const parent = checkId('project', projectId);
+    const parent = await this.projectIdOf(caller, projectId);
     return this.#page(`sessions ${parent}`, request, (list) =>
       this.port.listSessions(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
 
   /** The session that holds the project's single slot, or null. */
-  activeSession(caller: Caller, projectId: string): Promise<WorkSession | null> {
-    return this.port.activeSession(ownerOf(caller), checkId('project', projectId));
+  async activeSession(caller: Caller, projectId: string): Promise<WorkSession | null> {
+    return this.port.activeSession(ownerOf(caller), await this.projectIdOf(caller, projectId));
   }
 
   async updateSession(
@@ -230,7 +269,9 @@ export class WorkspacesService {
   async listTasks(caller: Caller, query: Unchecked = {}): Promise<Page<ListedTask>> {
     const request = validate(schemas.taskListSchema, query);
     checkTaskListBounds(request, this.#limits);
-    const { status, holder, project, label } = request;
+    const { status, holder, label } = request;
+    const project =
+      request.project === undefined ? undefined : await this.projectIdOf(caller, request.project);
     const filters = { status, holder, project, label: label?.normalize('NFC') };
     const owner = ownerOf(caller);
     return this.#page(`tasks of ${owner}`, request, ({ after, limit }) =>
@@ -249,7 +290,7 @@ export class WorkspacesService {
   /** What could be claimed now, in the order in which it would be. */
   async listReadyTasks(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.pageSchema, query);
-    const parent = checkId('project', projectId);
+    const parent = await this.projectIdOf(caller, projectId);
     return this.#page(`ready ${parent}`, request, (list) =>
       this.port.listReady(ownerOf(caller), parent, list.after, list.limit),
     );
@@ -273,10 +314,11 @@ export class WorkspacesService {
     body: Unchecked = {},
     { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
-    const { step, waitMs, filter, acting } = this.steps.claimTask(caller, projectId, body);
+    const id = await this.projectIdOf(caller, projectId);
+    const { step, waitMs, filter, acting } = this.steps.claimTask(caller, id, body);
     if (signal?.aborted === true) return null;
     const { waiters } = this.port;
-    const wait = { waiters, projectId: checkId('project', projectId), filter, waitMs, signal };
+    const wait = { waiters, projectId: id, filter, waitMs, signal };
     const request = { caller: acting, idempotency, isAnswer: hasClaim };
     return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
@@ -320,6 +362,11 @@ export class WorkspacesService {
   /** Takes a task from its holder and returns it to the queue. */
   async releaseTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
     return this.#write(caller, this.steps.releaseTask(caller, id, body));
+  }
+
+  /** Returns a task that failed or was cancelled to the queue. */
+  async retryTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
+    return this.#write(caller, this.steps.retryTask(caller, id, body));
   }
 
   /** Sends waiting claims away with nothing: the server is about to stop. */

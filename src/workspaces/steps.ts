@@ -266,6 +266,13 @@ export class WorkspacesSteps {
     return this.#port.releaseTask(ownerOf(caller), checkId('task', id), reason);
   }
 
+  retryTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const { reason } = validate(schemas.cancelRequestSchema, body);
+    checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
+    return this.#port.retryTask(ownerOf(caller), checkId('task', id), reason);
+  }
+
   // Checks of a commit
 
   requireTaskVersion(caller: Caller, id: string, version: number): Step<void> {

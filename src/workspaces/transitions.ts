@@ -13,15 +13,15 @@ export const sessionTransitions: Readonly<Record<SessionStatus, readonly Session
 
 /**
  * A running task goes back to pending when its holder is lost or gives it back. An answer returns a task to its
- * holder, or to pending if the holder is lost.
+ * holder, or to pending if the holder is lost. A retry returns a task that ended without a result.
  */
 export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   pending: ['running', 'cancelled'],
   running: ['completed', 'failed', 'cancelled', 'pending', 'input_required'],
   input_required: ['running', 'pending', 'failed', 'cancelled'],
   completed: [],
-  failed: [],
-  cancelled: [],
+  failed: ['pending'],
+  cancelled: ['pending'],
 };
 
 export function checkSessionTransition(from: SessionStatus, to: SessionStatus): void {

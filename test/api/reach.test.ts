@@ -30,6 +30,7 @@ const clientMethods: Readonly<Record<string, string>> = {
   'commits.create': 'commit',
   'find.search': 'find',
   'find.query': 'find',
+  'find.reindex': 'reindex',
   'links.set': 'agents.link',
   'links.delete': 'agents.unlink',
   'messages.list': 'room.read',

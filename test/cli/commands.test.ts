@@ -610,6 +610,7 @@ describe('a mistyped directory', () => {
       'lock',
       'post',
       'rooms create',
+      'tasks add',
       'token create',
       'users set',
       'workspaces create',

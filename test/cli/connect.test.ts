@@ -74,6 +74,7 @@ test('writes entry, hooks and instructions once, and removes all of it', async (
   expect(hooks.SessionStart).toHaveLength(2);
   expect(hooks.SessionStart[1].hooks[0].command).toMatch(/^npx -y stoa hook start --scope project /);
   expect(hooks.UserPromptSubmit).toHaveLength(1);
+  expect(hooks.PostToolUse).toMatchObject([{ matcher: 'mcp__stoa__agents' }]);
   for (const file of ['AGENTS.md', 'CLAUDE.md']) {
     const text = await readFile(join(cwd, file), 'utf8');
     expect(text.split('Shared memory and work')).toHaveLength(2);
@@ -83,6 +84,17 @@ test('writes entry, hooks and instructions once, and removes all of it', async (
   expect(JSON.parse(await readFile(settings, 'utf8'))).toEqual({ ...own });
   expect(await readFile(join(cwd, 'CLAUDE.md'), 'utf8')).toBe('# Ours\n');
   expect(JSON.parse(await readFile(join(cwd, '.mcp.json'), 'utf8'))).toEqual({ mcpServers: {} });
+});
+
+test('the hooks look at the data, the user and the agent of the MCP server', async () => {
+  const { options, home } = await place('hooks');
+  const data = join(home, 'my data');
+  const flags = ['--data', data, '--user', "ada's", '--agent', 'scout'];
+  await program.stoa(['connect', 'claude-code', '--write', ...flags], options);
+  const { hooks } = JSON.parse(await readFile(join(options.cwd, '.claude/settings.json'), 'utf8'));
+  expect(hooks.UserPromptSubmit[0].hooks[0].command).toBe(
+    `npx -y stoa hook prompt --scope project --data ~/'my data' --user 'ada'\\''s' --agent scout`,
+  );
 });
 
 test.each([

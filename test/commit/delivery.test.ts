@@ -82,7 +82,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
         await port.search({
           words: ['said', 'once'],
           roomId: null,
-          retentionSeconds: 86_400,
+          owner: null,
           afterMs: 0,
           beforeMs: null,
           limit: 10,

@@ -80,6 +80,8 @@ describe('work', () => {
     await show(`work/${demo.runningId}`);
     await page.locator('.held-bar').waitFor();
     await page.locator('.timeline').getByText('wrote notes/museums/lisbon/maat').waitFor();
+    await page.locator('.timeline').getByText('posted a message').waitFor();
+    await page.getByRole('img', { name: /^Timeline: .*held \(scout-lisbon\)/ }).waitFor();
     await page.getByRole('button', { name: 'Take over' }).click();
     await page.locator('dialog').getByRole('button', { name: 'Take over' }).click();
     await page.getByText('The task is back in the queue.').waitFor();
@@ -94,17 +96,32 @@ describe('work', () => {
     });
   });
 
-  test('tries a failed task again as a new task', async () => {
-    await show('work');
-    await page.locator('.card', { hasText: 'Draft the reply to the harbour office' }).click();
+  test('retries a failed task with the tasks that were cancelled because of it', async () => {
+    const [failed] = (await alice.tasks.list({ status: 'failed' })).items;
+    const session = failed?.session_id ?? '';
+    const first = await alice.tasks.create(session, { command: 'Dig the well' });
+    const second = await alice.tasks.create(session, { command: 'Draw water', depends_on: [first.id] });
+    await alice.tasks.cancel(first.id);
+    await show(`work/${first.id}`);
     await page.getByRole('button', { name: 'Retry' }).click();
-    await page.getByRole('button', { name: 'Create the task again' }).click();
+    await page.getByText(/1 task that depend/).waitFor();
+    await page.getByLabel('Reason').fill('there is a spade');
+    await page.locator('dialog').getByRole('button', { name: 'Retry' }).click();
     await page.getByText('The task is in the queue again.').waitFor();
-    const id = decodeURIComponent(new URL(page.url()).pathname.split('/').at(-1) ?? '');
-    expect(await alice.tasks.get(id)).toMatchObject({
-      status: 'pending',
-      command: 'Draft the reply to the harbour office',
-    });
+    await page.locator('.timeline').getByText('retried: back in the queue').waitFor();
+    for (const id of [first.id, second.id])
+      expect(await alice.tasks.get(id)).toMatchObject({ status: 'pending', reason: 'there is a spade' });
+  });
+
+  test('shows the lease of a held task on its card and in its panel', async () => {
+    const claim = await new Stoa({ url: running.url, token: running.alice, agent: 'reader-3' }).tasks.claim(
+      demo.projectId,
+      { leaseSeconds: 300 },
+    );
+    claim?.abandon();
+    await show(`work/${claim?.task.id}`);
+    await page.locator('.card.chosen .task-lease').waitFor();
+    await page.locator('.drawer .fields .task-lease', { hasText: /^(5m|4m)/ }).waitFor();
   });
 });
 
@@ -196,25 +213,119 @@ describe('operations', () => {
   });
 });
 
+/** Presses Tab until an element is focused. */
+async function tabTo(selector: string): Promise<void> {
+  const isThere = `document.activeElement.matches(${JSON.stringify(selector)})`;
+  for (let step = 0; step < 60; step += 1) {
+    if ((await page.evaluate(isThere)) === true) return;
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`Tab does not reach ${selector}.`);
+}
+
+async function search(words: string): Promise<void> {
+  await page.keyboard.press('/');
+  await page.locator('.search-words:focus').waitFor();
+  await page.keyboard.type(words);
+  await page.locator('.hits a').first().waitFor();
+}
+
 describe('everywhere', () => {
-  test('keys go to pages and search everything', async () => {
-    await show('feed');
-    await page.locator('body').press('g');
-    await page.locator('body').press('f');
-    await page.getByRole('heading', { name: 'Fleet' }).waitFor();
-    await page.locator('.agent-row').first().waitFor();
-    await page.locator('body').press('/');
-    await page.getByLabel(/Search agents/).fill('translator-ja');
-    await page.locator('.hits a').first().waitFor();
-    await page.getByLabel(/Search agents/).press('Enter');
-    await page.getByRole('complementary', { name: 'Agent translator-ja' }).waitFor();
-    await page.locator('body').press('/');
-    await page.getByLabel(/Search agents/).fill('Sunflower');
-    await page.locator('.hits a', { hasText: 'notes/ferries/osaka/beppu' }).click();
-    await page.getByRole('complementary', { name: 'Document ferries/osaka/beppu' }).waitFor();
+  test('the keyboard alone goes to every page, opens a record, and acts in a dialog', async () => {
+    await show('fleet');
+    const { keyboard } = page;
+    for (const name of ['Work', 'Data', 'Rooms', 'Feed', 'Operations', 'Fleet']) {
+      await keyboard.press('g');
+      await keyboard.press(name === 'Feed' ? 'e' : (name[0] ?? '').toLowerCase());
+      await page.getByRole('heading', { name, level: 1 }).waitFor();
+      expect(await page.evaluate('document.activeElement.id')).toBe('page');
+    }
+    await tabTo('.virtual.fleet');
+    await keyboard.press('ArrowDown');
+    await keyboard.press('ArrowDown');
+    await page.locator('.agent-row:focus').waitFor();
+    await keyboard.press('Enter');
+    await page.getByRole('complementary', { name: /^Agent / }).waitFor();
+    await keyboard.press('Escape');
+    await expect.poll(() => page.locator('.drawer').count()).toBe(0);
+
+    const { session_id } = await alice.tasks.get(demo.finalId);
+    const { id } = await alice.tasks.create(session_id, { command: 'Ring the fog bell' });
+    await search('fog bell');
+    await keyboard.press('Enter');
+    await page.getByRole('complementary', { name: 'Task' }).waitFor();
+    await tabTo('.drawer-actions button');
+    await keyboard.press('Enter');
+    await page.locator('dialog input:focus').waitFor();
+    await keyboard.press('Escape');
+    await page.locator('.drawer-actions button:focus', { hasText: 'Cancel' }).waitFor();
+    await keyboard.press('Enter');
+    await page.locator('dialog input:focus').waitFor();
+    await keyboard.type('no fog');
+    await keyboard.press('Enter');
+    await expect.poll(() => page.locator('dialog[open]').count()).toBe(0);
+    expect(await alice.tasks.get(id)).toMatchObject({ status: 'cancelled', reason: 'no fog' });
+    // The button that opened the dialog is gone: the keyboard goes on from the page.
+    await expect.poll(() => page.evaluate('document.activeElement !== document.body')).toBe(true);
   });
 
-  test('two browsers see each other’s changes, and a user sees nothing of another', async () => {
+  test('nothing moves for a person who asked for reduced motion', async () => {
+    const still = await openPage(browser, { reducedMotion: 'reduce' });
+    await still.page.goto(await signInLink(running.stoa, running.url));
+    await still.page.locator('.connection.live').waitFor();
+    await show('fleet', still.page);
+    await still.page.locator('.lease-bar span').first().waitFor({ state: 'attached' });
+    const moving = `[...document.querySelectorAll('*')].filter((element) => {
+      const { transitionDuration, animationName } = getComputedStyle(element);
+      return animationName !== 'none' || transitionDuration.split(',').some((text) => parseFloat(text) > 0);
+    }).length`;
+    expect(await still.page.evaluate(moving)).toBe(0);
+    await show('fleet');
+    await page.locator('.lease-bar span').first().waitFor({ state: 'attached' });
+    expect(await page.evaluate(moving)).toBeGreaterThan(0);
+    await still.page.context().close();
+  });
+
+  test('the search finds everything by name and by word', async () => {
+    await show('fleet');
+    await page.locator('.agent-row').first().waitFor();
+    await search('translator-ja');
+    await page.keyboard.press('Enter');
+    await page.getByRole('complementary', { name: 'Agent translator-ja' }).waitFor();
+    await search('Sunflower');
+    await page.locator('.hits a', { hasText: 'notes/ferries/osaka/beppu' }).click();
+    await page.getByRole('complementary', { name: 'Document ferries/osaka/beppu' }).waitFor();
+    const { id } = await alice.rooms.create({ name: 'harbour-office' });
+    await search('harbour-off');
+    await page.locator('.hits a', { hasText: 'room' }).click();
+    await expect.poll(() => page.url()).toContain(`/rooms/${id}`);
+    await search('metric');
+    await page.locator('.hits a', { hasText: 'namespace' }).click();
+    await page.locator('.tree-row', { hasText: 'tokens' }).waitFor();
+  });
+
+  test('links to records of another user show nothing of them', async () => {
+    const bob = await openPage(browser);
+    await bob.page.goto(await signInLink(running.stoa, running.url, 'bob'));
+    await bob.page.getByText('No agents yet').waitFor();
+    await alice.data('notes').set('private', { secret: 'kept between us' });
+    const links = [
+      [`fleet/${demo.agents.get('planner')}`, 'This agent does not exist'],
+      [`work/${demo.questionId}`, 'This task does not exist'],
+      ['data/notes/private', 'This document does not exist'],
+    ] as const;
+    for (const [path, sentence] of links) {
+      // The parameter with which an operator chooses a user changes nothing for bob.
+      await show(path, bob.page);
+      await bob.page.getByText(sentence).first().waitFor();
+      expect(await bob.page.locator('body').innerText()).not.toMatch(
+        /planner|2026 budget|kept between us|notes\/private/,
+      );
+    }
+    await bob.page.context().close();
+  });
+
+  test('two browsers see each other’s changes', async () => {
     const other = await openPage(browser);
     await other.page.goto(await signInLink(running.stoa, running.url, 'alice'));
     await other.page.locator('.connection.live').waitFor();
@@ -225,15 +336,6 @@ describe('everywhere', () => {
     await page.getByLabel('Key', { exact: true }).fill('seen-by-both');
     await page.getByRole('button', { name: 'Create' }).click();
     await other.page.locator('.tree-row', { hasText: 'seen-by-both' }).waitFor();
-    const stranger = await openPage(browser);
-    await stranger.page.goto(await signInLink(running.stoa, running.url, 'bob'));
-    await stranger.page.locator('.connection.live').waitFor();
-    await stranger.page.getByText('No agents yet').waitFor();
-    await stranger.page.goto(`${running.url}/console/data/notes/seen-by-both?user=alice`);
-    await stranger.page.getByText('This document does not exist').waitFor();
-    await stranger.page.goto(`${running.url}/console/work/${demo.finalId}`);
-    await stranger.page.getByText('No tasks yet').waitFor();
     await other.page.context().close();
-    await stranger.page.context().close();
   });
 });

@@ -5,9 +5,11 @@ import { launch, openPage, signInLink } from './browser.js';
 
 let running: Running;
 let browser: Browser;
+/** How far the server's clock is ahead. */
+let aheadMs = 0;
 
 beforeAll(async () => {
-  running = await Running.start();
+  running = await Running.start({ clock: () => Date.now() + aheadMs });
   browser = await launch();
 });
 afterAll(async () => {
@@ -27,7 +29,9 @@ test('a browser gets the console at /, every other client gets the page of AICQ'
   const shown = await running.ask('GET', '/', { headers: browserAccept });
   expect(shown.text).toContain('/console/assets/');
   expect(shown.headers.get('vary')).toContain('Accept');
-  expect(shown.headers.get('content-security-policy')).toMatch(/script-src 'self'; style-src 'self';/);
+  const policy = shown.headers.get('content-security-policy');
+  expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
+  expect(policy).not.toMatch(/unsafe|data:|https?:|\*/);
   const other = await running.ask('GET', '/', { headers: { accept: '*/*' } });
   expect(other.text).toContain('/page/page.js');
   expect(other.headers.get('vary')).toContain('Accept');
@@ -126,4 +130,42 @@ test('a token signs in, a second tab has the session too, and signing out ends i
   await other.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('Or paste a token').waitFor();
   expect((await page.context().cookies()).length).toBe(0);
+});
+
+test('the session is in the storage of its tab alone: no cookie, nothing that outlives the tab', async () => {
+  const { page } = await openPage(browser);
+  const answered = page.waitForResponse(`${running.url}/v1/console/session`);
+  await page.goto(await signInLink(running.stoa, running.url, 'alice'));
+  expect((await (await answered).allHeaders())['set-cookie']).toBeUndefined();
+  await page.getByRole('heading', { name: 'Fleet' }).waitFor();
+  expect(await page.evaluate('Object.keys(sessionStorage)')).toContain('stoa.session');
+  expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).not.toContain('stoa_');
+  expect(await page.context().cookies()).toEqual([]);
+  await page.context().close();
+});
+
+test('a page of another origin can neither exchange a code nor use a session', async () => {
+  const code = await codeFor(running.alice);
+  const headers = { origin: 'https://evil.example' };
+  const refused = await running.ask('POST', '/v1/console/session', { body: { code }, headers });
+  expect(refused.status).toBe(403);
+  expect(refused.headers.get('access-control-allow-origin')).toBeNull();
+  // The refused exchange did not use the code.
+  const { json: session } = await running.ask('POST', '/v1/console/session', { body: { code } });
+  expect((await running.ask('GET', '/v1/agents', { as: session.token, headers })).status).toBe(403);
+  expect((await running.ask('GET', '/v1/agents', { as: session.token })).status).toBe(200);
+});
+
+test('a link expires after ten minutes, and a session after twelve hours', async () => {
+  const [used, late] = [await codeFor(running.alice), await codeFor(running.alice)];
+  const { json: session } = await running.ask('POST', '/v1/console/session', { body: { code: used } });
+  aheadMs = 10 * 60_000 + 1_000;
+  expect((await running.ask('POST', '/v1/console/session', { body: { code: late } })).status).toBe(401);
+  const { page } = await openPage(browser);
+  await page.goto(`${running.url}/console/#sign-in=${late}`);
+  await page.getByText('The sign-in link was used before').waitFor();
+  expect((await running.ask('GET', '/v1/agents', { as: session.token })).status).toBe(200);
+  aheadMs = 12 * 3_600_000 + 1_000;
+  expect((await running.ask('GET', '/v1/agents', { as: session.token })).status).toBe(401);
+  await page.context().close();
 });

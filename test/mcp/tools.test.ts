@@ -294,6 +294,16 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect((await other.ok('read', { inbox: true })).messages).toMatchObject([
       { id: sent.id, from: 'scout', text: 'for you' },
     ]);
+    const misspelt = { to: `raeder-${generation}`, text: 'for whom?' };
+    for (const [tool, input] of [
+      ['post', misspelt],
+      ['commit', { operations: [{ op: 'dm.send', ...misspelt }] }],
+    ] as const)
+      expect((await client.call(tool, input)).value).toMatchObject({
+        code: 'not_found',
+        detail: `Unknown agent "raeder-${generation}". Did you mean "reader-${generation}"?`,
+      });
+    expect((await other.ok('read', { inbox: true })).messages).toHaveLength(1);
     expect((await client.ok('read', { inbox: true })).messages).toEqual([]);
     await other.close();
   });
@@ -309,8 +319,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       agents[0].agent_id,
     );
     expect(
-      (await own.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
-    ).toBeGreaterThanOrEqual(agents[0].lease_expires_at);
+      (await own.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at >=
+        agents[0].lease_expires_at,
+    ).toBe(true);
     expect(
       (await own.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
     ).toContain(name);

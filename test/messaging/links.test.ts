@@ -81,7 +81,7 @@ describe('a link', () => {
       'for another agent': ann.consent(other),
       old: ann.consent(agent_id, Date.now() - hourMs),
       early: ann.consent(agent_id, Date.now() + 60_000),
-      garbled: { signed_at: Date.now(), signature: 'AAAA' },
+      garbled: { signed_at: new Date().toISOString(), signature: 'AAAA' },
     };
     for (const [which, consent] of Object.entries(bad)) {
       expect((await link(ann.id, { agent_id, consent }, token)).json, which).toMatchObject({
@@ -91,7 +91,7 @@ describe('a link', () => {
     }
     expect((await read(ann, '/v1/data')).status).toBe(403);
     expect((await link(ann.id, { agent_id, consent: { signed_at: 1 } }, token)).json.detail).toContain(
-      'body.consent.signature',
+      'body.consent.signed_at',
     );
     expect((await link(ann.id, { agent_id, consent: ann.consent(agent_id) }, token)).status).toBe(200);
     // It is already linked to that user, who may choose the agent.

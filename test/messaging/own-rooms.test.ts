@@ -141,3 +141,25 @@ it('a page of rooms begins only at a place that a page before it named', async (
   ])
     await expect(from(place), place).rejects.toMatchObject({ code: 'invalid_cursor' });
 });
+
+it('the ETag of a room is its version, and only changes of the room raise it', async () => {
+  const own = new Stoa({ url: running.url, token: running.operator, user: 'versions' });
+  const room = await own.rooms.create({ name: 'plans' });
+  const ask = (method: string, tag?: string, body?: object) =>
+    running.ask(method, '/v1/rooms/plans', {
+      as: running.operator,
+      ...(body !== undefined && { body }),
+      headers: { 'stoa-user': 'versions', ...(tag !== undefined && { 'if-match': tag }) },
+    });
+  await own.room('plans').post('hello');
+  expect((await ask('GET')).headers.get('etag')).toBe('"1"');
+  // Of two changes that expect the same version, one wins.
+  const both = await Promise.all(
+    [60, 120].map((seconds) => ask('PATCH', '"1"', { retention_seconds: seconds })),
+  );
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 412]);
+  expect((await ask('GET')).headers.get('etag')).toBe('"2"');
+  expect((await ask('DELETE', '"1"')).json.code).toBe('version_conflict');
+  expect((await own.rooms.get('plans')).id).toBe(room.id);
+  expect((await ask('DELETE', '"2"')).status).toBe(204);
+});

@@ -174,7 +174,7 @@ it('a crash loses only the newest rate windows, and old ones are deleted from di
   }
 });
 
-it('expired messages, their words, threads, nonces and blocks are deleted from disk', async () => {
+it('expired messages, threads, nonces and blocks are deleted from disk', async () => {
   let offsetMs = 0;
   const server = await MessagingServer.open({ clock: () => Date.now() + offsetMs, limits: roomy });
   try {
@@ -187,7 +187,7 @@ it('expired messages, their words, threads, nonces and blocks are deleted from d
       reason: 'test',
       expiresAtMs: Date.now() + 1_000,
     });
-    const families = ['messages', 'waiting_words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map(
+    const families = ['messages', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map(
       (name) => `messaging/${name}`,
     );
     const counts = () => families.map((family) => [...kernelOf(server.stoa).root.range(family, {})].length);

@@ -69,7 +69,7 @@ test('the last call of a user is recorded within lastSeenSeconds, and not for un
   for (let call = 0; call < 3; call += 1) {
     nowMs += 1_000;
     await running.ask('GET', '/v1/agents', { as: running.alice });
-    await expect.poll(lastSeen).toBe(nowMs);
+    await expect.poll(lastSeen).toBe(new Date(nowMs).toISOString());
   }
   await running.ask('GET', '/v1/agents', { as: running.bob });
   expect((await running.ask('GET', '/v1/users/bob', { as: running.operator })).status).toBe(404);

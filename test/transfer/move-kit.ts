@@ -22,7 +22,7 @@ export async function fillWhole(stoa: Stoa): Promise<Filled> {
   await fill(stoa);
   await stoa.registry.putUser(operatorCaller(), 'quiet', { email: 'quiet@example.org' });
   const scopes = { write: true, namespaces: ['notes'] };
-  const expires_at = stoa.home.nowMs() + 86_400_000;
+  const expires_at = new Date(stoa.home.nowMs() + 86_400_000).toISOString();
   const created = await stoa.identity.createToken(
     operatorCaller(),
     'ada',

@@ -158,7 +158,7 @@ describe.each([
         await target.messaging.port.search({
           words: ['everybody'],
           roomId: null,
-          retentionSeconds: 86_400,
+          owner: null,
           afterMs: 0,
           beforeMs: null,
           limit: 10,

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js';
+import { openDirectoryWorkspaces } from '../../src/homes/directory/workspaces/open.js';
 import {
   type DirectoryWorkspaces,
-  openDirectoryWorkspaces,
   workspacesFamilies,
 } from '../../src/homes/directory/workspaces/workspaces.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';

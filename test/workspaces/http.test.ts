@@ -1,5 +1,6 @@
 /** Workspaces over HTTP: what only the wire shows. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Stoa } from '../../src/client/index.js';
 import { Running } from '../server/running.js';
 
 let running: Running;
@@ -52,14 +53,16 @@ it('the ETag is the quoted version; a stale If-Match is 412', async () => {
 
 it('a malformed id is 400, an unknown id is 404', async () => {
   for (const id of [
-    'x',
     'ws_',
     'proj_00000000-0000-7000-8000-000000000000',
     `ws_${'0'.repeat(36)}`,
     'ws_%2e%2e',
   ]) {
     const { status, json } = await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice });
-    expect([status, json.detail]).toEqual([400, 'path.workspace_id: is not ws_ followed by a UUID.']);
+    expect([status, json.detail]).toEqual([
+      400,
+      expect.stringContaining('Expected "ws_" followed by a UUID.'),
+    ]);
   }
   expect(
     (
@@ -68,6 +71,72 @@ it('a malformed id is 400, an unknown id is 404', async () => {
       })
     ).status,
   ).toBe(404);
+});
+
+it('workspaces and projects are taken by name or id, and unknown names are refused with a similar one', async () => {
+  const as = running.alice;
+  const ask = (method: string, path: string, body?: object) =>
+    running.ask(method, path, { as, ...(body !== undefined && { body }) });
+  const { json: workspace } = await ask('POST', '/v1/workspaces', { name: 'acme' });
+  const { json: project } = await ask('POST', '/v1/workspaces/acme/projects', { name: 'shop' });
+  expect(project.workspace_id).toBe(workspace.id);
+  expect((await ask('GET', '/v1/workspaces/acme/projects')).json.items).toMatchObject([{ id: project.id }]);
+  for (const name of ['acme%2Fshop', project.id])
+    expect((await ask('GET', `/v1/projects/${name}`)).json.id).toBe(project.id);
+  const { json: session } = await ask('POST', '/v1/projects/acme%2Fshop/sessions', {});
+  const { json: task } = await ask('POST', `/v1/sessions/${session.id}/tasks`, { command: 'build' });
+  expect((await ask('GET', '/v1/projects/acme%2Fshop/tasks/ready')).json.items).toMatchObject([
+    { id: task.id },
+  ]);
+  expect((await ask('GET', '/v1/tasks?project=acme%2Fshop')).json.items).toMatchObject([{ id: task.id }]);
+  expect((await ask('GET', '/v1/changes?project=acme%2Fshop&topics=task')).json.items).toMatchObject([
+    { kind: 'task.created', id: task.id },
+  ]);
+  const { json: committed } = await ask('POST', '/v1/commit', {
+    operations: [{ op: 'task.claim', project_id: 'acme/shop' }],
+  });
+  expect(committed.results[0].task.id).toBe(task.id);
+  expect((await ask('PATCH', '/v1/projects/acme%2Fshop', { language: 'go' })).status).toBe(200);
+  const near = await ask('GET', '/v1/projects/acme%2Fshp');
+  expect([near.status, near.json.detail]).toEqual([
+    404,
+    'Unknown project "acme/shp". Did you mean "acme/shop"?',
+  ]);
+  expect((await ask('GET', '/v1/workspaces/acne')).json.detail).toContain('Did you mean "acme"?');
+  expect((await ask('GET', '/v1/projects/a%2Fb%2Fc')).status).toBe(400);
+  expect((await ask('GET', `/v1/workspaces/${'x'.repeat(101)}`)).json.detail).toContain(
+    'workspaceNameCharactersMax',
+  );
+  expect((await running.ask('GET', '/v1/projects/acme%2Fshop', { as: running.bob })).status).toBe(404);
+  await ask('DELETE', '/v1/workspaces/acme');
+  expect((await ask('GET', '/v1/projects/acme%2Fshop')).status).toBe(404);
+});
+
+it('the client takes names of projects, which contain a slash', async () => {
+  const client = new Stoa({ url: running.url, token: running.alice, agent: 'namer' });
+  await client.workspaces.create({ name: 'named' });
+  const project = await client.projects.create('named', { name: 'by client' });
+  const task = await client.tasks.add('named/by client', { command: 'build' });
+  expect((await client.projects.get('named/by client')).id).toBe(project.id);
+  const claim = await client.tasks.claim('named/by client');
+  expect(claim?.task.id).toBe(task.id);
+  claim?.abandon();
+});
+
+it('a task for a project that has a new name makes the project, once', async () => {
+  const add = (command: string) =>
+    running.ask('POST', '/v1/projects/handover%2Fqueue/tasks', { as: running.alice, body: { command } });
+  const added = await Promise.all(['one', 'two', 'three'].map(add));
+  for (const { status, headers, json } of added)
+    expect([status, headers.get('location')]).toEqual([201, `/v1/tasks/${json.id}`]);
+  const { json } = await running.ask('GET', '/v1/tasks?project=handover%2Fqueue', { as: running.alice });
+  expect(json.items.map(({ command }: { command: string }) => command).toSorted()).toEqual([
+    'one',
+    'three',
+    'two',
+  ]);
+  const { json: named } = await running.ask('GET', '/v1/workspaces/handover/projects', { as: running.alice });
+  expect(named.items).toHaveLength(1);
 });
 
 it('unknown fields and parameters are named', async () => {

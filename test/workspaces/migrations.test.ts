@@ -7,10 +7,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import {
-  DirectoryWorkspaces,
-  openDirectoryWorkspaces,
-} from '../../src/homes/directory/workspaces/workspaces.js';
+import { openDirectoryWorkspaces } from '../../src/homes/directory/workspaces/open.js';
+import { DirectoryWorkspaces } from '../../src/homes/directory/workspaces/workspaces.js';
 import { buckets } from '../../src/homes/directory/workspaces/keys.js';
 import { type Migration, workspaceMigrations } from '../../src/homes/directory/workspaces/migrations.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';

@@ -93,8 +93,8 @@ export class Records<Item> {
   }
 
   /** Puts in a record that an action answered, before the feed reports it. */
-  put(item: Item): void {
-    this.items.set(this.#source.idOf(item), item);
+  put(...items: readonly Item[]): void {
+    for (const item of items) this.items.set(this.#source.idOf(item), item);
     this.#changed();
   }
 

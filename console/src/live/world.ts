@@ -6,6 +6,7 @@ import type { ChangeItem } from '../../../src/client/watch/changes.js';
 import { Observable } from '../observable.js';
 import { type View, view } from '../stoa.js';
 import { LiveFeed } from './feed.js';
+import { Metrics } from './metrics.js';
 import { Records } from './records.js';
 
 export type { AgentAnswer, ListedTask };
@@ -15,6 +16,7 @@ export interface World {
   readonly feed: LiveFeed;
   readonly agents: Records<AgentAnswer>;
   readonly tasks: Records<ListedTask>;
+  readonly metrics: Metrics;
 }
 
 export const world = new Observable<World | undefined>(undefined);
@@ -27,9 +29,11 @@ export function startWorld(): void {
     before?.feed.stop();
     before?.agents.stop();
     before?.tasks.stop();
+    before?.metrics.stop();
     const current = view.value;
     world.set(current === undefined ? undefined : worldOf(current));
     world.value?.feed.start();
+    world.value?.metrics.start();
   };
   view.subscribe(update);
   update();
@@ -37,7 +41,13 @@ export function startWorld(): void {
 
 function worldOf(current: View): World {
   const feed = new LiveFeed(current);
-  return { view: current, feed, agents: agentsOf(current, feed), tasks: tasksOf(current, feed) };
+  return {
+    view: current,
+    feed,
+    agents: agentsOf(current, feed),
+    tasks: tasksOf(current, feed),
+    metrics: new Metrics(current),
+  };
 }
 
 async function unlessGone<Item>(read: Promise<Item>): Promise<Item | undefined> {
@@ -74,6 +84,7 @@ function agentsOf({ stoa }: View, feed: LiveFeed): Records<AgentAnswer> {
 const statusAfter: Readonly<Record<string, TaskStatus>> = {
   'task.claimed': 'running',
   'task.returned': 'pending',
+  'task.retried': 'pending',
   'task.completed': 'completed',
   'task.failed': 'failed',
   'task.cancelled': 'cancelled',
@@ -88,7 +99,10 @@ function tasksOf({ stoa }: View, feed: LiveFeed): Records<ListedTask> {
       const task = await unlessGone(stoa.tasks.get(id, { signal }));
       if (task === undefined) return undefined;
       const projectId = known?.project_id ?? projects.get(id);
-      return projectId === undefined ? undefined : { ...task, project_id: projectId };
+      if (projectId === undefined) return undefined;
+      // Only lists have the lease. It belongs to the holder that the list saw.
+      const isSame = known?.claimed_by === task.claimed_by && task.claimed_by !== null;
+      return { ...task, project_id: projectId, lease_expires_at: isSame ? known.lease_expires_at : null };
     },
     idOfChange: ({ id }) => id,
     apply: (change, known) => {
@@ -112,13 +126,13 @@ function taskAfter(
   const status = statusAfter[kind];
   if (status !== 'running') return 'read';
   const holder = facts?.['holder'];
-  const time = new Date(at).toISOString();
   return {
     ...known,
     status,
     claimed_by: typeof holder === 'string' ? holder : known.claimed_by,
-    started_at: time,
-    updated_at: time,
+    started_at: at,
+    updated_at: at,
     version: version ?? known.version,
+    lease_expires_at: null,
   };
 }

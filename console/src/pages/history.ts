@@ -35,8 +35,9 @@ export async function historyOf(
     }
     items.unshift(...found);
     const oldest = found[0];
-    const isOldest = since === null || since === until || (oldest !== undefined && oldest.at < sinceMs);
-    if (isOldest) return { items: items.filter(({ at }) => at >= sinceMs), isComplete: true };
+    const isOldest =
+      since === null || since === until || (oldest !== undefined && Date.parse(oldest.at) < sinceMs);
+    if (isOldest) return { items: items.filter(({ at }) => Date.parse(at) >= sinceMs), isComplete: true };
     until = since;
   }
   return { items, isComplete: false };

@@ -125,9 +125,13 @@ export function Modal(props: {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current;
+    const opener = document.activeElement;
     dialog?.showModal();
     dialog?.querySelector<HTMLElement>('input, textarea, .primary, .danger')?.focus();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      requestAnimationFrame(() => returnFocus(opener));
+    };
   }, []);
   return (
     <dialog
@@ -148,6 +152,13 @@ export function Modal(props: {
       </div>
     </dialog>
   );
+}
+
+/** To what opened the dialog, or to the page if the action has removed that. */
+function returnFocus(opener: Element | null): void {
+  if (document.activeElement !== document.body) return;
+  const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body;
+  (isThere ? opener : document.querySelector<HTMLElement>('#page'))?.focus();
 }
 
 const noticeMs = 4_000;

@@ -33,6 +33,14 @@ export function exactText(atMs: number): string {
   return `${exactFormat.format(atMs)} (${new Date(atMs).toISOString()})`;
 }
 
+/** The exact time is written when the pointer comes, because formatting it for every row of a list is slow. */
+export function startExactTimes(): void {
+  document.addEventListener('pointerover', ({ target }) => {
+    const shown = target instanceof Element ? target.closest('time') : null;
+    if (shown !== null) shown.title = exactText(Date.parse(shown.dateTime));
+  });
+}
+
 export function clockText(atMs: number): string {
   return clockFormat.format(atMs);
 }
@@ -61,20 +69,12 @@ export function Ago({ at }: { at: number | string | null | undefined }) {
   const now = useClock();
   if (at === null || at === undefined) return <span class="none">–</span>;
   const atMs = typeof at === 'string' ? Date.parse(at) : at;
-  return (
-    <time dateTime={new Date(atMs).toISOString()} title={exactText(atMs)}>
-      {agoText(atMs, now)}
-    </time>
-  );
+  return <time dateTime={new Date(atMs).toISOString()}>{agoText(atMs, now)}</time>;
 }
 
 /** How long something has lasted. */
 export function Since({ at }: { at: number | string }) {
   const now = useClock();
   const atMs = typeof at === 'string' ? Date.parse(at) : at;
-  return (
-    <time dateTime={new Date(atMs).toISOString()} title={`since ${exactText(atMs)}`}>
-      {durationText(now - atMs)}
-    </time>
-  );
+  return <time dateTime={new Date(atMs).toISOString()}>{durationText(now - atMs)}</time>;
 }

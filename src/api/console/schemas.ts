@@ -4,14 +4,14 @@ import { tokenScopesSchema } from '../../identity/schemas.js';
 import type { SchemasOf } from '../operation.js';
 import type { consoleOperations } from './operations.js';
 
-const timeMs = z.int().min(0).describe('Unix time in milliseconds');
+const time = z.iso.datetime();
 
 const sessionSchema = z
   .object({
     kind: z.enum(['operator', 'user', 'agent']),
     user: z.string().describe('The user whose data is shown; for the operator the user named in `Stoa-User`'),
     scopes: tokenScopesSchema,
-    expires_at: timeMs.nullable(),
+    expires_at: time.nullable(),
     version: z.string().describe('The version of the server'),
   })
   .meta({ id: 'ConsoleSession' });
@@ -25,7 +25,7 @@ export const consoleSchemas = {
       200: z
         .object({
           path: z.string().describe('The path and the fragment of the link on this server'),
-          expires_at: timeMs,
+          expires_at: time,
         })
         .meta({ id: 'ConsoleLink' }),
     },

@@ -49,6 +49,23 @@ export const dataExamples: ExamplesOf<'data'> = {
     },
     client: 'await stoa.data().listNamespaces()',
   },
+  getSettings: {
+    request: { namespace: 'notes' },
+    answer: { index: true, embed: false, embed_fields: null, embedder: null },
+    client: "await stoa.data('notes').settings()",
+    command: 'stoa data settings notes',
+  },
+  changeSettings: {
+    request: { namespace: 'notes', embed: true },
+    answer: {
+      index: true,
+      embed: true,
+      embed_fields: null,
+      embedder: { model: 'nomic-embed-text', dimensions: 768 },
+    },
+    client: "await stoa.data('notes').changeSettings({ embed: true })",
+    command: 'stoa data configure notes --embed',
+  },
   list: {
     request: { namespace: 'notes', prefix: 'decisions/', limit: 10 },
     answer: { items: [written], next_cursor: null },

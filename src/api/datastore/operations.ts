@@ -9,6 +9,17 @@ export const data = {
     path: '/v1/data',
     summary: 'List namespaces, with their documents, sizes and agents',
   },
+  getSettings: {
+    method: 'GET',
+    path: '/v1/namespaces/{namespace}',
+    summary: 'Get the settings of a namespace',
+  },
+  changeSettings: {
+    method: 'PATCH',
+    path: '/v1/namespaces/{namespace}',
+    summary: 'Change the settings of a namespace',
+    repeatable: true,
+  },
   list: {
     method: 'GET',
     path: '/v1/data/{namespace}',

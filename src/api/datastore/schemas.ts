@@ -81,6 +81,37 @@ const namespaceSchema = z
   })
   .meta({ id: 'Namespace' });
 
+const settingsAbout = {
+  index: 'Whether searches find documents by their words',
+  embed: 'Whether documents get vectors, so that searches with `mode=vector` find them',
+  embed_fields: 'The members of a value that are embedded, as `text` or `message.body`; null for all text',
+};
+
+const settingsSchema = z
+  .object({
+    index: z.boolean().describe(settingsAbout.index),
+    embed: z.boolean().describe(settingsAbout.embed),
+    embed_fields: z.array(z.string()).nullable().describe(settingsAbout.embed_fields),
+    embedder: z
+      .object({ model: z.string(), dimensions: z.int() })
+      .nullable()
+      .describe('What makes the vectors; null if the server has no embedder'),
+  })
+  .meta({ id: 'NamespaceSettings' });
+
+const changeSettingsSchema = z
+  .strictObject({
+    index: z.boolean().optional().describe(settingsAbout.index),
+    embed: z.boolean().optional().describe(settingsAbout.embed),
+    embed_fields: z
+      .array(z.string().min(1))
+      .min(1)
+      .nullable()
+      .optional()
+      .describe(settingsAbout.embed_fields),
+  })
+  .meta({ id: 'ChangeNamespaceSettings' });
+
 const batchAnswerSchema = z
   .object({
     set: z.record(
@@ -133,6 +164,13 @@ const importReportSchema = z
 
 export const dataSchemas = {
   listNamespaces: { query: z.object(pageQuery), answers: { 200: pageOf(namespaceSchema) } },
+  getSettings: { params: inNamespace, answers: { 200: settingsSchema } },
+  changeSettings: {
+    description: 'Members that are left out stay as they are. Stored documents follow in the background.',
+    params: inNamespace,
+    body: changeSettingsSchema,
+    answers: { 200: settingsSchema },
+  },
   list: {
     description:
       'With `values=1` the items are whole documents, and each counts as read by the agent. ' +

@@ -10,7 +10,7 @@ export const changeExamples: ExamplesOf<'changes'> = {
       items: [
         {
           seq: 41,
-          at: 1_769_850_300_000,
+          at: '2026-01-31T09:05:00.000Z',
           domain: 'data',
           kind: 'document.set',
           id: 'ada:notes:ZGVjaXNpb25zL2RhdGFiYXNl',

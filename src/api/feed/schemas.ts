@@ -35,7 +35,7 @@ export const changeSchemas = {
         .string()
         .max(256)
         .optional()
-        .meta({ description: 'Only this project, its sessions and tasks, and workspaces.' }),
+        .meta({ description: 'Only this project (name or id), its sessions and tasks, and workspaces.' }),
       id: name.meta({ description: 'Only the record with this id.' }),
       topics: name.meta({
         description: 'Domains, kinds or nouns of kinds, separated by commas: `registry,document.set`.',

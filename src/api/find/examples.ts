@@ -36,4 +36,9 @@ export const findExamples: ExamplesOf<'find'> = {
     client: "await stoa.find('database servers', { namespace: 'notes', filter: { choice: 'PostgreSQL' } })",
     command: `stoa find database servers --filter '{"choice": "PostgreSQL"}'`,
   },
+  reindex: {
+    request: { namespace: 'notes' },
+    answer: { filed: 120, removed: 0 },
+    command: 'stoa reindex --namespace notes',
+  },
 };

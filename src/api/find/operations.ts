@@ -1,5 +1,5 @@
 /** The operations of the search. */
-import type { OperationTable } from '../operation.js';
+import { type OperationTable, bearers } from '../operation.js';
 
 export const find = {
   search: {
@@ -13,5 +13,13 @@ export const find = {
     summary: 'Search with a filter on the values of documents, and sort by a member',
     writes: false,
     repeatable: true,
+  },
+  reindex: {
+    method: 'POST',
+    path: '/v1/find/reindex',
+    summary: 'File documents, tasks and messages again for the search',
+    principals: bearers,
+    repeatable: true,
+    streams: 'asked',
   },
 } as const satisfies OperationTable;

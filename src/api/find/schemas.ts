@@ -1,8 +1,8 @@
 /** The schemas of the search. */
 import { z } from 'zod';
 import { json } from '../../datastore/schemas.js';
-import { findKinds } from '../../find/model.js';
-import { pageQuery, queryBoolean } from '../fields.js';
+import { findKinds, findModes } from '../../find/model.js';
+import { pageQuery, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import type { find } from './operations.js';
 
@@ -18,6 +18,9 @@ const about = {
   agent: 'Only what this agent wrote last.',
   since: 'Only what was written at this time or later (ISO 8601).',
   until: 'Only what was written before this time (ISO 8601).',
+  mode:
+    'How results are found: `text` by words (default), `vector` by meaning, `hybrid` by both. `vector` and `hybrid` ' +
+    'need an embedder, and find documents of namespaces with `embed`.',
   values: 'Whether documents come with their value and metadata.',
   filter:
     'Conditions on members of the value: `{"status": "open", "priority": {"$gte": 2}}`. Operators: $eq, $ne, ' +
@@ -37,6 +40,7 @@ const shared = {
   agent: text('agent'),
   since: text('since'),
   until: text('until'),
+  mode: z.enum(findModes).optional().describe(about.mode),
 };
 
 const hitSchema = z
@@ -51,7 +55,10 @@ const hitSchema = z
     score: z
       .number()
       .nullable()
-      .describe('From 0 to 1; 0.5 or more if the result has all words. Null without words.'),
+      .describe(
+        'From 0 to 1. By words: 0.5 or more if the result has all words. By meaning: 0.5 for a right angle, 1 for ' +
+          'the same direction. Null without words.',
+      ),
     excerpt: z.string().describe('The part of the text with the most words of the search'),
     marks: z
       .array(z.tuple([z.int(), z.int()]))
@@ -109,5 +116,23 @@ export const findSchemas = {
       })
       .meta({ id: 'FindRequest' }),
     answers: { 200: pageSchema },
+  },
+  reindex: {
+    description:
+      'Reads the records and writes the index again, in steps. Searches find everything meanwhile. A second request ' +
+      'for the same things joins the first, and a server that was killed continues after its start. A user files ' +
+      `their own things; the operator without \`Stoa-User\` files everything. ${progressAbout}`,
+    body: z
+      .strictObject({ namespace: z.string().min(1).optional().describe('Only documents of this namespace') })
+      .default({})
+      .meta({ id: 'Reindex' }),
+    answers: {
+      200: z
+        .object({
+          filed: z.int().describe('Documents, tasks and messages that were filed again'),
+          removed: z.int().describe('Entries that were removed, because nothing belonged to them'),
+        })
+        .meta({ id: 'ReindexReport' }),
+    },
   },
 } satisfies SchemasOf<typeof find>;

@@ -33,6 +33,7 @@ export const serverExamples: ExamplesOf<'server'> = {
       expiry_backlog_ms: 0,
       streams: 2,
       outbox: { waiting: 0, oldest_waiting_seconds: 0, undeliverable: 0 },
+      embedding: { model: null, dimensions: null, waiting: 0, oldest_waiting_seconds: 0, failing: null },
       size_bytes: 204_800,
       families: { agents: { entries: 2, size_bytes: 1_024, estimated: false } },
       servers: [],

@@ -30,6 +30,15 @@ const statusSchema = z
         'Messages of commits that are not delivered yet or are undeliverable; null if their database ' +
           'does not answer',
       ),
+    embedding: z
+      .object({
+        model: z.string().nullable().describe('Null: the server has no embedder'),
+        dimensions: count.nullable(),
+        waiting: count.describe('Documents that wait for a vector'),
+        oldest_waiting_seconds: z.number(),
+        failing: z.string().nullable().describe('Why the embedder fails; null if it works'),
+      })
+      .describe('The work that gives documents vectors'),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
     servers: z

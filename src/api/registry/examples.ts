@@ -4,10 +4,10 @@ import type { ExamplesOf } from '../example.js';
 const agentId = '3608e4bd0e693177369e17f48cdf750eb962b86aaac1bf6b50c7a46d52f7d94b';
 const userId = 'fdee430d40bd57deeac186cd9790033d0f06f909a8806e7ce6e717ab7c7d5029';
 const identity = '8f883376-3037-4f0a-aaa9-93b2cb8e3e92';
-const createdAtMs = 1_769_850_000_000;
+const createdAt = '2026-01-31T09:00:00.000Z';
 const one = { agent_id: agentId } as const;
 
-const lease = { holder: 'scout', fence: 7, expires_at: createdAtMs + 60_000 };
+const lease = { holder: 'scout', fence: 7, expires_at: '2026-01-31T09:01:00.000Z' };
 
 const agent = {
   agent_id: agentId,
@@ -18,9 +18,9 @@ const agent = {
   spec: { cpu_millicores: 500, memory_mb: 512, runtime_version: 'latest' },
   labels: { team: 'blue' },
   error_message: null,
-  created_at: createdAtMs,
-  updated_at: createdAtMs,
-  last_heartbeat_at: createdAtMs,
+  created_at: createdAt,
+  updated_at: createdAt,
+  last_heartbeat_at: createdAt,
   version: 3,
   presence: 'live',
   lease,
@@ -32,7 +32,7 @@ const session = {
   agent_id: agentId,
   user_id: userId,
   status: 'active',
-  created_at: createdAtMs,
+  created_at: createdAt,
   closed_at: null,
 } as const;
 const oneSession = { agent_id: agentId, session_id: session.session_id } as const;
@@ -51,8 +51,8 @@ const user = {
   user_id: userId,
   user: 'ada',
   email: 'ada@example.org',
-  created_at: createdAtMs,
-  last_seen_at: createdAtMs,
+  created_at: createdAt,
+  last_seen_at: createdAt,
   agents: 2,
   agents_max: 100,
 };
@@ -62,7 +62,7 @@ const token = {
   user: 'ada',
   name: 'laptop',
   scopes: { write: true, namespaces: null },
-  created_at: createdAtMs,
+  created_at: createdAt,
   expires_at: null,
   last_used_at: null,
 };
@@ -102,7 +102,7 @@ export const agentExamples: ExamplesOf<'agents'> = {
   getSession: { request: oneSession, answer: session },
   closeSession: {
     request: oneSession,
-    answer: { ...session, status: 'closed', closed_at: createdAtMs + 60_000 },
+    answer: { ...session, status: 'closed', closed_at: '2026-01-31T09:01:00.000Z' },
   },
   listIdentities: { request: one, answer: { items: [link], next_cursor: null } },
 };
@@ -117,7 +117,7 @@ export const tokenExamples: ExamplesOf<'tokens'> = {
   list: { request: { user: 'ada' }, answer: { items: [token], next_cursor: null } },
   create: {
     request: { user: 'ada', name: 'laptop', expires_in: 2_592_000 },
-    answer: { ...token, expires_at: createdAtMs + 2_592_000_000, token: 'the secret, shown only once' },
+    answer: { ...token, expires_at: '2026-03-02T09:00:00.000Z', token: 'the secret, shown only once' },
   },
   revoke: { request: { user: 'ada', token: token.token_id }, answer: { revoked: [token.token_id] } },
 };
@@ -128,7 +128,7 @@ export const linkExamples: ExamplesOf<'links'> = {
       identity,
       agent_id: agentId,
       namespaces: ['notes'],
-      consent: { signed_at: createdAtMs, signature: 'c2lnbmF0dXJlIG9mIHRoZSBpZGVudGl0eQ==' },
+      consent: { signed_at: createdAt, signature: 'c2lnbmF0dXJlIG9mIHRoZSBpZGVudGl0eQ==' },
     },
     answer: link,
     client: "await stoa.agents.link('scout', await identity.consent('scout'), { namespaces: ['notes'] })",

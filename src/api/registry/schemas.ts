@@ -124,7 +124,7 @@ export const linkSchemas = {
         }),
         consent: z
           .strictObject({
-            signed_at: z.int().min(0).meta({ description: 'Unix milliseconds.' }),
+            signed_at: z.iso.datetime().meta({ description: 'As it was signed, character by character.' }),
             signature: z.string().meta({ description: 'Base64.' }),
           })
           .optional(),

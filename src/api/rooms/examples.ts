@@ -11,6 +11,7 @@ const room = {
   message_count: 3,
   created_at: '2026-01-31T09:00:00.000Z',
   last_active: '2026-01-31T09:05:00.000Z',
+  version: 1,
 };
 const message = {
   id: '01KGADK6Y0QZJ5T0W6C3V8H2RN',

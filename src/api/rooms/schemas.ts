@@ -41,6 +41,7 @@ export const roomSchema = z
     message_count: z.int().describe('Messages ever posted.'),
     created_at: time,
     last_active: time,
+    version: z.int().min(1).describe('Grows with each change of the room, not with its messages.'),
   })
   .meta({ id: 'RoomRecord' });
 
@@ -114,7 +115,10 @@ export const roomSchemas = {
     body: z
       .object({
         name: z.string().optional(),
-        retention_seconds: retentionSeconds.nullable().optional().describe('Null: as the settings say.'),
+        retention_seconds: retentionSeconds
+          .nullable()
+          .optional()
+          .describe('Null: the default of the server (ownRoomRetentionSeconds).'),
       })
       .meta({ id: 'RoomPatch' }),
     answers: { 200: roomSchema },

@@ -234,6 +234,14 @@ const resultFlags = [
 ] as const satisfies readonly FlagHint[];
 
 /** `claim` is not derived: its exit status reports that no task is ready. */
+const newTask = [
+  ['priority', '--priority <n>', 'A task with a higher priority is claimed first; can be negative', 'signed'],
+  ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
+  attempts,
+  labels,
+  ...schedule,
+] as const satisfies readonly FlagHint[];
+
 export const taskCommands = {
   list: {
     usage: 'ls',
@@ -263,21 +271,20 @@ export const taskCommands = {
     table: { columns: taskTable, empty: 'Nothing is ready.' },
   },
   get: { usage: 'get <task_id>', about: 'Show one task', examples: ['stoa tasks get ID --json'] },
+  add: {
+    usage: 'add <project_id> <command>',
+    about: 'Add a task to a project; a new name makes the project',
+    flags: newTask,
+    makesStore: true,
+    examples: [
+      'stoa tasks add shop "Write the migration"',
+      'stoa tasks add acme/shop "make test" --label gpu',
+    ],
+  },
   create: {
     usage: 'create <session_id> <command>',
-    about: 'Create a task',
-    flags: [
-      [
-        'priority',
-        '--priority <n>',
-        'A task with a higher priority is claimed first; can be negative',
-        'signed',
-      ],
-      ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
-      attempts,
-      labels,
-      ...schedule,
-    ],
+    about: 'Create a task in a session',
+    flags: newTask,
     examples: [
       'stoa tasks create SESSION "make test" --priority 5 --label gpu',
       'stoa tasks create SESSION "make deploy" --after TASK',
@@ -343,6 +350,12 @@ export const taskCommands = {
     about: 'Take a task from its holder and return it to the queue',
     flags: [['reason', '--reason <text>', 'Why']],
     examples: ['stoa tasks release ID --reason "the agent hangs"'],
+  },
+  retry: {
+    usage: 'retry <task_id>',
+    about: 'Return a task that failed or was cancelled to the queue',
+    flags: [['reason', '--reason <text>', 'Why']],
+    examples: ['stoa tasks ls --status failed', 'stoa tasks retry ID --reason "the network is back"'],
   },
   cancel: {
     usage: 'cancel <task_id>',

@@ -146,7 +146,10 @@ export const sessionExamples: ExamplesOf<'sessions'> = {
 export const taskExamples: ExamplesOf<'tasks'> = {
   list: {
     request: { status: 'running', holder: 'builder' },
-    answer: { items: [{ ...held, project_id: project.id }], next_cursor: null },
+    answer: {
+      items: [{ ...held, project_id: project.id, lease_expires_at: lease.expires_at }],
+      next_cursor: null,
+    },
   },
   inSession: {
     request: { ...oneSession, status: 'pending' },
@@ -160,6 +163,10 @@ export const taskExamples: ExamplesOf<'tasks'> = {
       labels: ['frontend'],
       retry: { base_seconds: 30 },
     },
+    answer: { ...task, version: 1 },
+  },
+  add: {
+    request: { project_id: 'site/web', command: 'Fix the login page' },
     answer: { ...task, version: 1 },
   },
   ready: { request: oneProject, answer: { items: [task], next_cursor: null } },
@@ -198,6 +205,10 @@ export const taskExamples: ExamplesOf<'tasks'> = {
   release: {
     request: { ...oneTask, reason: 'The agent hangs' },
     answer: { ...task, reason: 'The agent hangs' },
+  },
+  retry: {
+    request: { ...oneTask, reason: 'The network is back' },
+    answer: { ...task, reason: 'The network is back' },
   },
   cancel: {
     request: { ...oneTask, reason: 'No longer needed' },

@@ -131,6 +131,14 @@ export const tasks = {
     location: '/v1/tasks/{id}',
     versioned: true,
   },
+  add: {
+    method: 'POST',
+    path: '/v1/projects/{project_id}/tasks',
+    summary: 'Add a task to the queue of a project; a new name makes the project',
+    creates: true,
+    location: '/v1/tasks/{id}',
+    versioned: true,
+  },
   ready: {
     method: 'GET',
     path: '/v1/projects/{project_id}/tasks/ready',
@@ -191,6 +199,11 @@ export const tasks = {
     method: 'POST',
     path: '/v1/tasks/{task_id}/release',
     summary: 'Take a task from its holder and return it to the queue; the attempt does not count',
+  },
+  retry: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/retry',
+    summary: 'Return a task that failed or was cancelled to the queue, with all its attempts',
   },
   cancel: {
     method: 'POST',

@@ -1,7 +1,7 @@
 /** The schemas of workspaces, projects, work sessions and tasks. */
 import { z } from 'zod';
 import * as input from '../../workspaces/schemas.js';
-import { pageOf, pageQuery, queryBoolean } from '../fields.js';
+import { pageOf, pageQuery, pathSegment, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import type { projects, sessions, tasks, workspaces } from './operations.js';
 
@@ -93,14 +93,25 @@ const taskSchema = z.object({
   answered_by: z.string().nullable(),
   ...versioned,
 });
-const listedTaskSchema = taskSchema.extend({ project_id: projectId });
+const listedTaskSchema = taskSchema.extend({
+  project_id: projectId,
+  lease_expires_at: time
+    .nullable()
+    .describe('When the claim ends unless its holder renews it. Null if nobody holds the task'),
+});
 
 const leaseSchema = z.object({ fence: z.int(), expires_at: time });
 const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
 const heartbeatSchema = z.object({ lease: leaseSchema.extend({ holder: z.string() }) });
 
-const workspaceParams = z.object({ workspace_id: workspaceId });
-const projectParams = z.object({ project_id: projectId });
+const workspaceParams = z.object({
+  workspace_id: pathSegment.describe('The name or the id (ws_…) of a workspace.'),
+});
+const projectParams = z.object({
+  project_id: pathSegment.describe(
+    'The id (proj_…), workspace/project, or the name of a project in `default`.',
+  ),
+});
 const sessionParams = z.object({ session_id: sessionId });
 const taskParams = z.object({ task_id: taskId });
 
@@ -164,7 +175,7 @@ export const taskSchemas = {
     query: z.object({
       status: input.taskStatus.optional(),
       holder: z.string().optional().meta({ description: 'Only tasks that this agent holds now.' }),
-      project: projectId.optional().meta({ description: 'Only tasks of this project.' }),
+      project: input.projectReference.optional(),
       label: input.label.optional().meta({ description: 'Only tasks with this label.' }),
       ...pageQuery,
     }),
@@ -178,6 +189,7 @@ export const taskSchemas = {
     answers: { 200: pageOf(taskSchema) },
   },
   create: { params: sessionParams, body: input.newTaskSchema, answers: { 201: taskSchema } },
+  add: { params: projectParams, body: input.newTaskSchema, answers: { 201: taskSchema } },
   ready: { params: projectParams, query: z.object(pageQuery), answers: { 200: pageOf(taskSchema) } },
   claim: {
     params: projectParams,
@@ -193,5 +205,6 @@ export const taskSchemas = {
   ask: { params: taskParams, body: input.askRequestSchema, answers: { 200: taskSchema } },
   answer: { params: taskParams, body: input.answerRequestSchema, answers: { 200: taskSchema } },
   release: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
+  retry: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
   cancel: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
 } satisfies SchemasOf<typeof tasks>;

@@ -110,7 +110,7 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
 export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
   const amount = Number(by);
   if (by.trim() === '' || !Number.isFinite(amount))
-    throw new StoaError('invalid_request', `"${by}" is not a number.`);
+    throw new StoaError('invalid_request', `The amount "${by}" is not a number.`);
   const { value, version } = await (
     await connect('created')
   ).call('data.change', { ...placeOf(options, key), change: { increment: amount } }, conditionOf(options));

@@ -1,8 +1,9 @@
 /** `stoa find`: searches documents, tasks and messages. */
 import { StoaError, messageOf } from '../../core/errors.js';
 import { markedText } from '../../find/excerpt.js';
+import type { FindMode } from '../../find/model.js';
 import { type Action, type Options, numberOption, textOption } from '../definitions/definition.js';
-import type { Column } from '../output/output.js';
+import { type Column, counted } from '../output/output.js';
 
 interface Hit {
   kind: string;
@@ -33,6 +34,8 @@ export const find: Action = async ({ connect, output }, words, options) => {
     q: words.length === 0 ? undefined : words.join(' '),
     // The server checks the names of the kinds.
     in: kinds as ('data' | 'tasks' | 'messages')[] | undefined,
+    // The server checks the mode too.
+    mode: textOption(options, 'mode') as FindMode | undefined,
     namespace: textOption(options, 'namespace'),
     prefix: textOption(options, 'prefix'),
     project: textOption(options, 'project'),
@@ -47,6 +50,18 @@ export const find: Action = async ({ connect, output }, words, options) => {
   });
   output.list(page, columns, 'Nothing found.');
   if (!page.examined_all) output.say('The search stopped at a limit. --cursor continues it.');
+};
+
+export const reindex: Action = async ({ connect, output }, _words, options) => {
+  const connection = await connect();
+  const progress = output.progress('Filing');
+  const report = await connection
+    .work('find.reindex', { namespace: textOption(options, 'namespace') }, (step) =>
+      progress.update(step, 'entries'),
+    )
+    .finally(() => progress.end());
+  if (output.json) output.value(report);
+  else output.say(`Filed ${counted(report.filed, 'entry', 'entries')} again, and removed ${report.removed}.`);
 };
 
 function placeOf({ namespace, key, project_id: project, room_id: roomId, room, id }: Hit): string {

@@ -129,7 +129,7 @@ function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
   const told = Object.entries(facts).flatMap(([name, value]) =>
     name === 'project' || value === null ? [] : [`${name}=${value}`],
   );
-  return [new Date(at).toISOString(), kind, id, version ?? '-', ...told].join('  ');
+  return [at, kind, id, version ?? '-', ...told].join('  ');
 }
 
 function messageText(message: RoomMessage): string {
@@ -138,9 +138,7 @@ function messageText(message: RoomMessage): string {
 
 /** In the whole feed a reader needs the domain and the user too. */
 function feedText({ seq, at, domain, kind, user, version, id }: ChangeItem): string {
-  return [seq, new Date(at).toISOString(), domain, kind, user ?? '-', version ?? '-', printable(id)].join(
-    '  ',
-  );
+  return [seq, at, domain, kind, user ?? '-', version ?? '-', printable(id)].join('  ');
 }
 
 interface FollowOptions {

@@ -24,14 +24,13 @@ interface Report {
   how: string;
 }
 
-export const work: Action = async ({ connect, output, globals }, [reference = '', ...rest], options) => {
+export const work: Action = async ({ connect, output, globals }, [project = '', ...rest], options) => {
   const command = rest.flat();
   if (command.length === 0)
     throw new StoaError('invalid_request', 'The command to run is missing.', {
       fix: 'Add it after "--": stoa work PROJECT -- ./run.sh',
     });
   const stoa = await (await connect()).client();
-  const project = await projectId(stoa, reference);
   const stops = new Stops((durationOption(options, 'grace') ?? graceSecondsDefault) * 1_000);
   const settings: ClaimSettings = {
     wait: options['once'] === true ? (durationOption(options, 'wait') ?? 0) : waitSeconds,
@@ -55,13 +54,9 @@ export const work: Action = async ({ connect, output, globals }, [reference = ''
       }
       if (options['once'] !== true) continue;
       if (claim !== null || stops.claiming.aborted) return;
-      throw new StoaError(
-        'not_found',
-        `The project ${reference} has no ready task that this worker can do.`,
-        {
-          fix: 'Wait for one with --wait 60s, or leave out --once.',
-        },
-      );
+      throw new StoaError('not_found', `The project ${project} has no ready task that this worker can do.`, {
+        fix: 'Wait for one with --wait 60s, or leave out --once.',
+      });
     }
   } finally {
     stops.end();
@@ -196,18 +191,4 @@ async function reportOf(
     ...((isStopped || retry === true) && { retry: true }),
   });
   return { status: after.status === 'pending' ? 'returned' : 'failed', how };
-}
-
-/** A project by id, `workspace/project`, or `project` in the workspace `default`. */
-async function projectId(stoa: Stoa, reference: string): Promise<string> {
-  if (reference.startsWith('proj_')) return reference;
-  const [first = '', second] = reference.split('/');
-  const [workspaceName, name] = second === undefined ? ['default', first] : [first, second];
-  const [workspace] = (await stoa.workspaces.list({ name: workspaceName, limit: 1 })).items;
-  const found = workspace && (await stoa.projects.list(workspace.id, { name, limit: 1 })).items[0];
-  if (found === undefined)
-    throw new StoaError('not_found', `There is no project "${reference}".`, {
-      fix: 'Use the id of a project, or workspace/project. "stoa workspaces ls" lists workspaces.',
-    });
-  return found.id;
 }

@@ -1,6 +1,8 @@
 /** Converts the configuration into the options of `openStoa`. */
 import { resolve } from 'node:path';
 import type { Config } from '../../core/settings/config.js';
+import type { Embedder } from '../../find/vectors/embedder.js';
+import { httpEmbedder } from '../../find/vectors/http-embedder.js';
 import type { StoaOptions } from '../../index.js';
 import type { BackupSchedule } from '../../homes/directory/kernel/backup/schedule.js';
 
@@ -19,6 +21,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     secretKeys: config.secretKeys,
     operatorToken: config.operatorToken,
     limits: config.limits,
+    embedder: embedderOf(config),
     messagingSettings: {
       rateLimitAllow: config.rateLimitAllow,
       trustedProxies: config.trustedProxies,
@@ -28,6 +31,18 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     },
     onError,
   };
+}
+
+/** The settings of an embedder are given together, or none of them is. */
+function embedderOf({
+  embedderUrl: url,
+  embedderModel: model,
+  embedderDimensions: dimensions,
+  embedderToken: token,
+  limits,
+}: Config): Embedder | undefined {
+  if (url === null || model === null || dimensions === null) return undefined;
+  return httpEmbedder({ url, model, dimensions, token, limits });
 }
 
 /** Only the server runs the schedule: a single command ends before anything is due. */

@@ -15,9 +15,9 @@ export interface Context {
   globals: Options;
   /**
    * Finds the running server or opens the directory; closed when the action ends. A directory without a store
-   * is refused by default.
+   * is refused by default. `agent` is used instead of `--agent`.
    */
-  connect(absent?: AbsentStore): Promise<Connection>;
+  connect(absent?: AbsentStore, agent?: string): Promise<Connection>;
 }
 
 export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;

@@ -1,12 +1,17 @@
 /**
  * Hooks of Claude Code (`.claude/settings.json`): at the start of a session and before each prompt, a command
- * tells the agent who is here and what is new.
+ * tells the agent who is here and what is new. After the tool `agents`, it notes which agent the session is.
  */
 import { type ParseError, applyEdits, modify, parse } from 'jsonc-parser';
 import { unreadable } from './merge-settings.js';
 
-/** The events, and what `stoa hook` prints for each. */
-export const hookEvents = { SessionStart: 'start', UserPromptSubmit: 'prompt' } as const;
+/** The events, and the argument of `stoa hook` for each. */
+export const hookEvents = { SessionStart: 'start', UserPromptSubmit: 'prompt', PostToolUse: 'tool' } as const;
+/** The cases of an event in which the hook runs. */
+const matchers: Readonly<Record<string, string>> = {
+  SessionStart: 'startup|resume|clear|compact',
+  PostToolUse: 'mcp__stoa__agents',
+};
 
 interface HookGroup {
   matcher?: string;
@@ -18,7 +23,7 @@ export function mergeHooks(text: string, command: (event: string) => string, fil
   return changed(text, file, (event, others) => [
     ...others,
     {
-      ...(event === 'SessionStart' && { matcher: 'startup|resume|clear|compact' }),
+      ...(matchers[event] !== undefined && { matcher: matchers[event] }),
       hooks: [{ type: 'command', command: command(event), timeout: 10 }],
     },
   ]);
@@ -56,5 +61,5 @@ function changed(
 }
 
 function isOurs({ hooks = [] }: HookGroup): boolean {
-  return hooks.some(({ command }) => /\bstoa\b.*\bhook (?:start|prompt)\b/.test(command ?? ''));
+  return hooks.some(({ command }) => /\bstoa\b.*\bhook (?:start|prompt|tool)\b/.test(command ?? ''));
 }

@@ -1,4 +1,4 @@
-/** Calls of tools that do no harm if the server gets them twice: reads, and writes that are the same again. */
+/** Calls of tools that are harmless if the server gets them twice: reads, and writes that are the same again. */
 import { type Message, methodOf } from './messages.js';
 
 /** By tool: every call, or calls with these actions. */

@@ -92,7 +92,7 @@ export class ServerLink {
     return this.agent === undefined ? {} : { 'stoa-agent': encodeURIComponent(this.agent) };
   }
 
-  /** Sends a message again if the server has not received it, or if receiving it twice does no harm. */
+  /** Sends a message again if the server has not received it, or if receiving it twice is harmless. */
   async post(message: Message, signal: AbortSignal): Promise<Response> {
     for (let attempt = 1; ; attempt += 1) {
       const isLast = attempt === attemptsMax;

@@ -122,7 +122,7 @@ export class StdioBridge {
       void this.#listen(this.#link.session);
   }
 
-  /** The server may be killed while it sends the answer of a call that does no harm twice. */
+  /** The server may be killed while it sends the answer of a call that is harmless twice. */
   async #exchange(message: Message, signal: AbortSignal): Promise<void> {
     try {
       await this.#exchangeOnce(message, signal);

@@ -2,7 +2,7 @@
 import type { StoaError } from '../../core/errors.js';
 import { Progress } from './progress.js';
 import { ShownIds, shortId } from './short-ids.js';
-import { type Column, type TableStyle, cellText, idHeadings, isTimeName, tableLines } from './table.js';
+import { type Column, type TableStyle, cellText, idHeadings, tableLines } from './table.js';
 
 export type { Column } from './table.js';
 
@@ -103,10 +103,7 @@ export class Output {
     const rows = Object.entries(value);
     const width = Math.max(0, ...rows.map(([name]) => name.length));
     return rows
-      .map(
-        ([name, field]) =>
-          `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${fieldText(field, name)}\n`,
-      )
+      .map(([name, field]) => `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field)}\n`)
       .join('');
   }
 
@@ -138,11 +135,6 @@ export class Output {
       this.#environment['TERM'] === 'dumb';
     return isPlain ? text : `\u001B[${code}m${text}\u001B[0m`;
   }
-}
-
-/** In the fields of one value times are exact. */
-function fieldText(value: unknown, name: string): string {
-  return cellText(typeof value === 'number' && isTimeName(name) ? new Date(value).toISOString() : value);
 }
 
 /** `1 document`, `2 documents`. */

@@ -25,12 +25,19 @@ export function shortId(id: string): string {
   return digits === undefined ? id : prefix + digits;
 }
 
+/** Where the program keeps notes for itself, which may be deleted at any time. */
+export function stateDirectory(
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): string {
+  const state = environment['XDG_STATE_HOME'] ?? '';
+  return join(state === '' ? join(homedir(), '.local', 'state') : state, 'stoa');
+}
+
 export class ShownIds {
   readonly #path: string;
 
   constructor(environment: Readonly<Record<string, string | undefined>> = process.env) {
-    const state = environment['XDG_STATE_HOME'] ?? '';
-    this.#path = join(state === '' ? join(homedir(), '.local', 'state') : state, 'stoa', 'shown-ids');
+    this.#path = join(stateDirectory(environment), 'shown-ids');
   }
 
   /** False if they cannot be remembered; then whole ids are shown. */

@@ -63,22 +63,17 @@ function fit(widths: number[], headings: readonly string[], width: number): void
 }
 
 function tableCell(value: unknown, heading: string, { nowMs, shortened }: TableStyle): string {
-  const atMs = timeOf(value, heading);
-  if (shortened === undefined) return cellText(atMs === undefined ? value : new Date(atMs).toISOString());
+  if (shortened === undefined) return cellText(value);
+  const atMs = timeOf(value);
   if (atMs !== undefined) return ageText(nowMs - atMs);
   return idHeadings.test(heading) ? shortened(cellText(value)) : cellText(value);
 }
 
 /** The time in milliseconds if the value is one. */
-function timeOf(value: unknown, heading: string): number | undefined {
-  if (typeof value === 'number') return isTimeName(heading) ? value : undefined;
+function timeOf(value: unknown): number | undefined {
   return typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(value)
     ? Date.parse(value)
     : undefined;
-}
-
-export function isTimeName(name: string): boolean {
-  return /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|ACTIVE|EXPIRES|_USED|CLOSED|LINKED)$/.test(name);
 }
 
 const units = [

@@ -7,6 +7,7 @@ export const findCommands: readonly CommandDefinition[] = [
     about: 'Search documents, tasks and messages, the best first',
     options: [
       ['--in <kinds>', 'What is searched: data, tasks, messages, separated by commas'],
+      ['--mode <mode>', 'How results are found: text (by words), vector (by meaning) or hybrid'],
       ['-n, --namespace <namespace>', 'Only documents of this namespace'],
       ['--prefix <prefix>', 'Only documents whose key begins with this text'],
       ['--project <project>', 'Only tasks of this project'],
@@ -25,5 +26,12 @@ export const findCommands: readonly CommandDefinition[] = [
       'stoa find --filter \'{"status": "open"}\' --sort -priority',
     ],
     action: async () => (await import('../commands/find.js')).find,
+  },
+  {
+    usage: 'reindex',
+    about: 'File documents, tasks and messages again for the search, while the server works',
+    options: [['-n, --namespace <namespace>', 'Only documents of this namespace']],
+    examples: ['stoa reindex', 'stoa reindex --namespace notes'],
+    action: async () => (await import('../commands/find.js')).reindex,
   },
 ];

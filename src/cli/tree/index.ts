@@ -87,7 +87,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'hook <event>',
-    about: 'Print what an agent should know now, for the hooks of agent programs: start or prompt',
+    about: 'Print what an agent should know now, for the hooks of agent programs: start, prompt or tool',
     options: [['--scope <name>', 'The repository, as in "stoa mcp"']],
     examples: ['stoa hook start --scope acme/shop'],
     action: async () => (await import('../commands/hook.js')).hook,

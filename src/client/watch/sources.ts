@@ -37,7 +37,7 @@ export function documentChange(item: ChangeItem, position: string): DocumentChan
   const kind = kinds[item.kind];
   return kind === undefined
     ? undefined
-    : { kind, ...namedIn(item.facts), version: item.version, at: new Date(item.at).toISOString(), position };
+    : { kind, ...namedIn(item.facts), version: item.version, at: item.at, position };
 }
 
 export function dataSource<Value>(
@@ -91,42 +91,51 @@ export function agentsSource(
       const { position } = await calls.list({ limit: 1, signal });
       yield { items: [await methodsOf(transport, 'agents', agents).get(id, { signal })], position };
     },
-    stateOf: (agent) => ({ id: agent.agent_id, version: agent.version, updatedAtMs: agent.updated_at }),
+    stateOf: (agent) => ({
+      id: agent.agent_id,
+      version: agent.version,
+      updatedAtMs: Date.parse(agent.updated_at),
+    }),
     itemOf: (change) => change.id,
     changeOf: (change) => change,
   };
 }
+
+const taskTopics = [
+  'task',
+  'session.deleted',
+  'project.updated',
+  'project.imported',
+  'project.deleted',
+  'project.purged',
+  'workspace.deleted',
+  'workspace.purged',
+];
 
 /** Every task of every session of the project. It ends when the project or its workspace is deleted. */
 export function tasksSource(
   transport: Transport,
   { project }: { project: string },
 ): WatchSource<Task, ChangeItem> {
+  // The project may be given by its name.
+  let id = project;
   let workspace: string | undefined;
   const inProject = positionedMethodsOf(transport, 'tasks', tasks);
-  const ends = ({ kind, id }: ChangeItem): boolean =>
-    /^(project|workspace)\.(deleted|purged)$/.test(kind) && (id === project || id === workspace);
+  const ends = ({ kind, id: changed }: ChangeItem): boolean =>
+    /^(project|workspace)\.(deleted|purged)$/.test(kind) && (changed === id || changed === workspace);
   return {
-    filter: {
-      project,
-      topics: [
-        'task',
-        'session.deleted',
-        'project.updated',
-        'project.imported',
-        'project.deleted',
-        'project.purged',
-        'workspace.deleted',
-        'workspace.purged',
-      ],
+    get filter() {
+      return { project: id, topics: taskTopics };
     },
     prepare: async (signal) => {
-      workspace = (await methodsOf(transport, 'projects', projects).get(project, { signal })).workspace_id;
+      ({ id, workspace_id: workspace } = await methodsOf(transport, 'projects', projects).get(project, {
+        signal,
+      }));
     },
     pages: (signal) =>
-      listed((cursor) => inProject.list({ project, limit: workspacePageItems, cursor, signal }), signal),
+      listed((cursor) => inProject.list({ project: id, limit: workspacePageItems, cursor, signal }), signal),
     stateOf: ({ id, version, updated_at }) => ({ id, version, updatedAtMs: Date.parse(updated_at) }),
-    itemOf: ({ kind, id }) => (kind.startsWith('task.') ? id : undefined),
+    itemOf: ({ kind, id: changed }) => (kind.startsWith('task.') ? changed : undefined),
     changeOf: (change) => {
       const { kind, facts } = change;
       if (kind === 'project.updated' || kind === 'project.imported') {

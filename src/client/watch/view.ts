@@ -52,7 +52,7 @@ export class WatchView {
     if (held === undefined) {
       // An item that was neither listed nor created since was deleted before its page was read.
       if (this.#pageFor(id) >= segment || !makes(change)) return [];
-      this.#held.set(id, { page: -1, version: change.version ?? 0, updatedAtMs: change.at });
+      this.#held.set(id, { page: -1, version: change.version ?? 0, updatedAtMs: Date.parse(change.at) });
       return [change];
     }
     if (held.page >= segment || isIn(held, change)) return [];
@@ -114,10 +114,11 @@ const versioned =
  */
 function isIn(held: Held, { kind, version, at, facts }: ChangeItem): boolean {
   if (version === null || kind.endsWith('.deleted')) return false;
-  if (version === held.version && at === held.updatedAtMs) return true;
+  const atMs = Date.parse(at);
+  if (version === held.version && atMs === held.updatedAtMs) return true;
   if (kind.endsWith('.imported') || facts?.['imported'] === true) return false;
   return (
     (versioned.test(kind) ? version <= held.version : version < held.version) &&
-    at < (held.expiresAtMs ?? Infinity)
+    atMs < (held.expiresAtMs ?? Infinity)
   );
 }

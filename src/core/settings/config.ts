@@ -182,6 +182,14 @@ function checkTogether(config: Config): void {
       },
     );
   }
+  const embedder = [config.embedderUrl, config.embedderModel, config.embedderDimensions];
+  if (embedder.includes(null) && embedder.some((value) => value !== null)) {
+    throw new StoaError(
+      'invalid_config',
+      'An embedder needs embedder_url, embedder_model and embedder_dimensions; only some of them are set.',
+      { fix: 'Set all three, or none of them to search by words only.' },
+    );
+  }
   if ((config.redis === null) !== (config.postgres === null)) {
     const [given, missing] = config.redis === null ? ['postgres', 'redis'] : ['redis', 'postgres'];
     throw new StoaError('invalid_config', `${given} is set and ${missing} is not. They are used together.`, {

@@ -17,6 +17,7 @@ import { registryLimits } from './limits/registry.js';
 import { securityLimits } from './limits/security.js';
 import { serverLimits } from './limits/server.js';
 import { storageLimits } from './limits/storage.js';
+import { vectorLimits } from './limits/vectors.js';
 import { workspaceLimits } from './limits/workspaces.js';
 
 /** The groups have the same names as the groups of settings. */
@@ -31,6 +32,7 @@ export const limitGroups = {
   locks: lockLimits,
   messaging: messagingLimits,
   find: findLimits,
+  vectors: vectorLimits,
   rates: rateLimits,
   security: securityLimits,
   operations: operationsLimits,
@@ -48,6 +50,7 @@ export const limitDefinitions = {
   ...lockLimits,
   ...messagingLimits,
   ...findLimits,
+  ...vectorLimits,
   ...rateLimits,
   ...securityLimits,
   ...operationsLimits,

@@ -23,6 +23,7 @@ const titles: Readonly<Record<GroupName, string>> = {
   locks: 'Locks',
   messaging: 'Messaging',
   find: 'Search',
+  vectors: 'Search by meaning',
   rates: 'Rate limits',
   security: 'Security',
   operations: 'Operations',

@@ -91,6 +91,19 @@ export function orNone<Value>(type: SettingType<Value>): SettingType<Value | nul
   return { about: type.about, read: (given) => (given === null ? { value: null } : type.read(given)) };
 }
 
+/** The URL of a service over HTTP, or null. */
+export const serviceUrl: SettingType<string | null> = orNone<string>({
+  about: 'an http:// or https:// URL',
+  read: (given) => {
+    if (typeof given !== 'string' || !/^https?:\/\//i.test(given) || !URL.canParse(given))
+      return { complaint: 'must be an http:// or https:// URL' };
+    const { username, password } = new URL(given);
+    if (username !== '' || password !== '')
+      return { complaint: 'has a user name or a password; give a token in its own setting' };
+    return { value: given };
+  },
+});
+
 /** The URL of a database server, or null. */
 export function backendUrl(schemes: readonly string[]): SettingType<string | null> {
   const about = `a URL with the scheme ${schemes.join(', ')}`;

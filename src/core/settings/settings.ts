@@ -9,6 +9,7 @@ import {
   onOrOff,
   originList,
   orNone,
+  serviceUrl,
   text,
   wholeNumber,
 } from './setting-types.js';
@@ -116,6 +117,16 @@ export const settingGroups = {
       'Redis for messages and other data that expires, together with --postgres.',
     ),
   },
+  vectors: {
+    embedderUrl: setting(
+      serviceUrl,
+      null,
+      "Endpoint in the shape of OpenAI's /v1/embeddings that turns texts into vectors, for searches by meaning.",
+    ),
+    embedderModel: setting(orNone(text), null, 'Model that the embedder uses.'),
+    embedderDimensions: setting(orNone(wholeNumber(1, 4_096)), null, 'Numbers in each vector of the model.'),
+    embedderToken: setting(orNone(text), null, 'Bearer token for the embedder.', true),
+  },
   rates: {
     rateLimitAllow: setting(list, [], 'Addresses or CIDR ranges without rate limits and blocks.'),
     autoBlock: setting(
@@ -176,6 +187,7 @@ export const settingGroups = {
 export const settings = {
   ...settingGroups.server,
   ...settingGroups.storage,
+  ...settingGroups.vectors,
   ...settingGroups.rates,
   ...settingGroups.security,
   ...settingGroups.operations,

@@ -42,3 +42,12 @@ export class Slices {
     this.#untilMs = performance.now() + sliceMs;
   }
 }
+
+/** Runs steps to their end, in slices. */
+export async function inSlices<Result>(steps: Generator<unknown, Result>): Promise<Result> {
+  const slices = new Slices();
+  for (let step = steps.next(); ; step = steps.next()) {
+    if (step.done === true) return step.value;
+    await slices.pause();
+  }
+}

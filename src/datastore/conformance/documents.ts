@@ -76,6 +76,23 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.equal(await updatedBy(), null);
   });
 
+  test('index: false stays until a write says true, and a restored document keeps it', async () => {
+    const data = await context.service();
+    const user = context.newUser();
+    const stored = async () => (await data.getEntry(context.caller(user), 'n', 'k'))?.indexed;
+    await data.set(context.caller(user), 'n', 'k', 1, { index: false });
+    assert.equal(await stored(), false);
+    await data.set(context.caller(user), 'n', 'k', 2);
+    await data.increment(context.caller(user), 'n', 'k', 1);
+    assert.equal(await stored(), false);
+    const [record] = await data.port.getMany({ user, namespace: 'n' }, ['k']);
+    assert.ok(record !== undefined);
+    await data.set(context.caller(user), 'n', 'k', 4, { index: true });
+    assert.equal(await stored(), undefined);
+    await data.transfer.write(context.caller(user), [record]);
+    assert.equal(await stored(), false);
+  });
+
   test('metadata stays untouched when none is given', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());

@@ -4,9 +4,13 @@ import { StoaError } from '../../core/errors.js';
 const pattern =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d+))?\s*([Zz]|[+-]\d{2}(?::?\d{2})?)?$/;
 
+/** Times that are in the one spelling already. Days from the 29th on need a calendar. */
+const normalised =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?!000)\d{3})?Z$/;
+
 /** The one spelling of a time: `Z` at the end, no fraction for whole seconds, else three or six digits. */
 export function normaliseTime(text: string): string {
-  return formatMicros(microsOf(text));
+  return normalised.test(text) ? text : formatMicros(microsOf(text));
 }
 
 /** A time in the spelling of `normaliseTime`. */

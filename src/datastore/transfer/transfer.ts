@@ -23,7 +23,7 @@ import type { DataCapabilities, Documents, ExportPage } from '../port.js';
 import { fromSeedFields } from '../documents/seed-document.js';
 import type { DataSteps } from '../steps.js';
 import type { AccessTracker } from '../tracking.js';
-import { valueJson } from '../documents/value.js';
+import { jsonText } from '../documents/json.js';
 
 /** Documents that are read at a time, so that a page of large ones stays small. */
 const exportStepMax = 50;
@@ -42,9 +42,7 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   const document = fields as Readonly<Record<string, unknown>>;
   // This check comes first: the code below must not walk into a value that is nested too deeply.
   const json =
-    document['value'] === undefined
-      ? undefined
-      : valueJson(document['value'], { ...limits, valueBytesMax: Infinity });
+    document['value'] === undefined ? undefined : jsonText(document['value'], 'value', limits.valueDepthMax);
   let record: DocumentRecord;
   try {
     record = fromSeedFields(document, json);
@@ -61,7 +59,7 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
     throw refused(
       `version is ${record.version} and accessCount is ${record.accessCount}; expected 1 to ${importedCountMax} and 0 to ${importedCountMax}`,
     );
-  valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
+  jsonText(record.metadata, 'metadata', limits.valueDepthMax);
   const id = documentId(record.userId, record.namespace, record.key);
   if (document['_id'] !== undefined && document['_id'] !== id)
     throw refused(

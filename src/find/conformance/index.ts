@@ -64,14 +64,15 @@ export function findConformance(
       const records = await allRecords(bench.data, user);
       for (const namespaces of [null, [place.namespace], ['user-1-space-0', 'user-1-space-3']]) {
         const view = viewOf(records, namespaces, bench.nowMs());
-        for (const text of texts)
-          for (const found of [bench, other]) {
-            const search = searchOf(text, user, namespaces, bench.nowMs());
-            const { entries, statistics } = await found.find.search(search);
-            const expected = await searchView(view, search, { findPostingsMax });
+        for (const text of texts) {
+          const search = searchOf(text, user, namespaces, bench.nowMs());
+          const expected = await searchView(view, search, { findPostingsMax });
+          for (const { find } of new Set([bench, other])) {
+            const { entries, statistics } = await find.search(search);
             expect(entries.map(shown), text).toEqual(expected.entries.map(shown));
             expect(statistics, text).toEqual(expected.statistics);
           }
+        }
       }
     };
 

@@ -1,7 +1,9 @@
 /**
  * The query language: words, `"exact phrases"`, `-excluded` words or phrases, and `begin*` for words that begin so.
  */
-import { stemMark } from '../words/entry-terms.js';
+import { lightWeight, stemWeight, wholeWeight } from '../ranking/formula.js';
+import { formsTermOf } from '../words/entry-terms.js';
+import { isLightWord } from '../words/light-words.js';
 import { canHaveForms, stemOf } from '../words/stem.js';
 import { type Token, isSpaceless, tokensOf } from '../words/words.js';
 
@@ -19,6 +21,8 @@ export interface QueryGroup {
   readonly terms: readonly QueryTerm[];
   /** False: the word adds to the score, and an entry without it still has all words. */
   readonly isCounted: boolean;
+  /** What the word is worth beside the others. */
+  readonly weight: number;
 }
 
 export interface Query {
@@ -32,8 +36,6 @@ export interface Query {
 /** Words that stand together, each at a fixed distance from the first. A phrase may be one word. */
 export type Phrase = readonly { readonly term: string; readonly offset: number }[];
 
-/** An exact form is worth more than another form of the same word. */
-export const stemWeight = 0.6;
 /** Words of a query that are used; further ones are ignored. */
 export const queryWordsMax = 32;
 export const queryPhrasesMax = 8;
@@ -77,11 +79,11 @@ class QueryBuilder {
     const isPrefix = text.endsWith('*');
     const tokens = tokensOf(text);
     for (const [index, token] of tokens.entries()) {
-      if (token.kind === 'whole') this.#add(token.word, [exactly(token.word)], false);
+      if (token.kind === 'whole') this.#add(token.word, [exactly(token.word)], wholeWeight);
       else if (token.kind === 'pair' && isLastOfRun(tokens, index)) this.#addLastCharacter(tokens, index);
       else if (isPrefix && index === tokens.length - 1)
-        this.#add(`${token.word}*`, [beginning(token.word)], true);
-      else this.#add(token.word, termsOf(token), true);
+        this.#add(`${token.word}*`, [beginning(token.word)], 1);
+      else this.#add(token.word, termsOf(token), isLightWord(token.word) ? lightWeight : 1);
     }
   }
 
@@ -95,7 +97,7 @@ class QueryBuilder {
     }
     const phrases = isExcluded ? this.#excluded : this.#phrases;
     if (phrases.length < queryPhrasesMax) phrases.push(phrase);
-    if (!isExcluded) for (const { term } of phrase) this.#add(term, [exactly(term)], true);
+    if (!isExcluded) for (const { term } of phrase) this.#add(term, [exactly(term)], 1);
   }
 
   addExcluded(text: string): void {
@@ -103,7 +105,14 @@ class QueryBuilder {
   }
 
   query(): Query {
-    return { groups: [...this.#groups.values()], phrases: this.#phrases, excluded: this.#excluded };
+    const groups = [...this.#groups.values()];
+    // A query of only light words looks for them.
+    const isLight = !groups.some(({ isCounted }) => isCounted);
+    return {
+      groups: isLight ? groups.map(counted) : groups,
+      phrases: this.#phrases,
+      excluded: this.#excluded,
+    };
   }
 
   /** One character of a script without spaces is the beginning of a pair. In a longer run the pairs suffice. */
@@ -111,13 +120,17 @@ class QueryBuilder {
     const { word, start } = tokens[index] as Token;
     const before = tokens[index - 1];
     if (before?.kind === 'pair' && before.end > start) return;
-    this.#add(`${word}*`, [beginning(word)], true);
+    this.#add(`${word}*`, [beginning(word)], 1);
   }
 
-  #add(name: string, terms: readonly QueryTerm[], isCounted: boolean): void {
+  #add(name: string, terms: readonly QueryTerm[], weight: number): void {
     if (this.#groups.size < queryWordsMax && !this.#groups.has(name))
-      this.#groups.set(name, { terms, isCounted });
+      this.#groups.set(name, { terms, weight, isCounted: weight === 1 });
   }
+}
+
+function counted({ terms, weight }: QueryGroup): QueryGroup {
+  return weight === lightWeight ? { terms, weight: 1, isCounted: true } : { terms, weight, isCounted: false };
 }
 
 /** The words of a phrase. Parts stand for their compounds, and pairs for the last character of their run. */
@@ -139,7 +152,7 @@ function isLastOfRun(tokens: readonly Token[], index: number): boolean {
 function termsOf({ word, kind }: Token): QueryTerm[] {
   if (kind !== 'word' || !canHaveForms(word)) return [exactly(word)];
   const stem = stemOf(word);
-  const stemmed: QueryTerm = { term: stemMark + stem, weight: stemWeight, isPrefix: false };
+  const stemmed: QueryTerm = { term: formsTermOf(stem), weight: stemWeight, isPrefix: false };
   if (stem === word) return [exactly(word), stemmed];
   // The exact word is stored under its stem too, so its two weights add up to 1. The stem may be a word itself.
   return [

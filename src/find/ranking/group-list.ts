@@ -1,12 +1,6 @@
 /** The entries that have a word of the query: the lists of all its terms as one. */
 import type { QueryGroup } from '../query/query.js';
-import type { TermUse } from '../words/entry-terms.js';
-
-/** The entries that have a term, in ascending order of their ordinals. */
-export interface TermList {
-  readonly ordinals: Int32Array;
-  use(index: number): TermUse;
-}
+import type { TermList } from '../segments/postings.js';
 
 /** Where a search looks terms up. */
 export interface TermLists {
@@ -22,8 +16,8 @@ export interface GroupList {
   /** Ascending, each once. */
   readonly ordinals: Int32Array;
   /** The counts of all terms, each multiplied by its weight. */
-  readonly titles: Float64Array;
-  readonly bodies: Float64Array;
+  readonly titles: Float64Array | Int32Array;
+  readonly bodies: Float64Array | Int32Array;
   /** The sorted places of all terms in the entry at an index. */
   positions(index: number): number[];
 }
@@ -43,6 +37,8 @@ export function listsOf(group: QueryGroup, lists: TermLists): Weighted[] {
 }
 
 export function joinLists(lists: readonly Weighted[]): GroupList {
+  const [only] = lists;
+  if (only !== undefined && lists.length === 1 && only.weight === 1) return only.list;
   const total = lists.reduce((sum, { list }) => sum + list.ordinals.length, 0);
   const ordinals = new Int32Array(total);
   const titles = new Float64Array(total);
@@ -50,20 +46,20 @@ export function joinLists(lists: readonly Weighted[]): GroupList {
   const at = new Int32Array(lists.length);
   let count = 0;
   while (true) {
-    let least = -1;
+    let least = endOrdinal;
     for (let index = 0; index < lists.length; index += 1) {
-      const next = (lists[index] as Weighted).list.ordinals[at[index] as number];
-      if (next !== undefined && (least < 0 || next < least)) least = next;
+      const next = (lists[index] as Weighted).list.ordinals[at[index] as number] ?? endOrdinal;
+      if (next < least) least = next;
     }
-    if (least < 0) break;
-    let [title, body] = [0, 0];
+    if (least === endOrdinal) break;
+    let title = 0;
+    let body = 0;
     for (let index = 0; index < lists.length; index += 1) {
       const { list, weight } = lists[index] as Weighted;
       const place = at[index] as number;
       if (list.ordinals[place] !== least) continue;
-      const use = list.use(place);
-      title += weight * use.title;
-      body += weight * use.body;
+      title += weight * (list.titles[place] as number);
+      body += weight * (list.bodies[place] as number);
       at[index] = place + 1;
     }
     ordinals[count] = least;
@@ -80,12 +76,15 @@ export function joinLists(lists: readonly Weighted[]): GroupList {
       const ordinal = joined[index] as number;
       const places = lists.flatMap(({ list }) => {
         const place = indexOf(list.ordinals, ordinal);
-        return place < 0 ? [] : list.use(place).positions;
+        return place < 0 ? [] : list.positions(place);
       });
       return lists.length === 1 ? places : [...new Set(places)].toSorted((a, b) => a - b);
     },
   };
 }
+
+/** Above every ordinal. */
+const endOrdinal = 0x7fffffff;
 
 /** The index of a value in a sorted list, or -1. */
 export function indexOf(sorted: Int32Array, wanted: number): number {

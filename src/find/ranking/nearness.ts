@@ -1,16 +1,59 @@
 /** How close the words of a query stand to each other in an entry, and whether it has a phrase. */
 import type { Phrase } from '../query/query.js';
-import { nearWordsMax } from './formula.js';
+import { nearWordsMax, togetherShare } from './formula.js';
 
 /** The stored positions of a term in the entry; undefined if the entry does not have it. */
 export type PositionsOf = (term: string) => ArrayLike<number> | undefined;
 
 /**
- * From 0 to 1: for neighbouring words of the query, 1 if they stand side by side in this order, and less the further
- * apart they stand. `groups` has the sorted positions of each counted word; undefined for a missing word.
+ * From 0 to 1. `groups` has the sorted positions of each counted word, undefined for a missing word, and `weights` its
+ * inverse frequency. One part is how much of the question stands together in about one sentence; the other is how close
+ * words that are neighbours in the question stand to each other.
  */
-export function nearnessOf(groups: readonly (ArrayLike<number> | undefined)[]): number {
-  if (groups.length < 2) return 0;
+export function nearnessOf(
+  groups: readonly (ArrayLike<number> | undefined)[],
+  weights: readonly number[],
+): number {
+  if (groups.length < 2) return 1;
+  return togetherShare * togetherOf(groups, weights) + (1 - togetherShare) * neighboursOf(groups);
+}
+
+/** 1 if all words stand within `nearWordsMax` words; 0 if no two of them do. */
+function togetherOf(groups: readonly (ArrayLike<number> | undefined)[], weights: readonly number[]): number {
+  let total = 0;
+  let single = 0;
+  for (const weight of weights) {
+    total += weight;
+    single = Math.max(single, weight);
+  }
+  if (total <= single) return 0;
+  // All positions in order, each with the number of its word.
+  const places: number[] = [];
+  for (const [index, positions] of groups.entries())
+    for (let at = 0; at < (positions?.length ?? 0); at += 1)
+      places.push(((positions as ArrayLike<number>)[at] as number) * groups.length + index);
+  places.sort((a, b) => a - b);
+  const inside = new Int32Array(groups.length);
+  let sum = 0;
+  let best = 0;
+  let first = 0;
+  for (const place of places) {
+    const index = place % groups.length;
+    inside[index] = (inside[index] as number) + 1;
+    if (inside[index] === 1) sum += weights[index] as number;
+    const limit = (Math.floor(place / groups.length) - nearWordsMax) * groups.length;
+    for (; (places[first] as number) < limit; first += 1) {
+      const left = (places[first] as number) % groups.length;
+      inside[left] = (inside[left] as number) - 1;
+      if (inside[left] === 0) sum -= weights[left] as number;
+    }
+    best = Math.max(best, sum);
+  }
+  return Math.min(1, Math.max(0, (best - single) / (total - single)));
+}
+
+/** 1 if the words stand side by side as in the question, and less the further apart they stand. */
+function neighboursOf(groups: readonly (ArrayLike<number> | undefined)[]): number {
   let sum = 0;
   for (let index = 1; index < groups.length; index += 1) {
     const [left, right] = [groups[index - 1], groups[index]];

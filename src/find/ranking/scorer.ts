@@ -2,7 +2,6 @@
 import type { Query } from '../query/query.js';
 import {
   type Statistics,
-  type WeightedUse,
   bodyLengthWeight,
   bodyWeight,
   coverageMin,
@@ -14,20 +13,28 @@ import {
   nearWeight,
   titleLengthWeight,
   titleWeight,
-  wholeWeight,
 } from './formula.js';
 
-/** The numbers of one entry that its score depends on. */
-export interface ScoredEntry {
-  readonly titleLength: number;
-  readonly bodyLength: number;
-  readonly timeMs: number;
+/** What an entry has of the query. */
+export interface Match {
+  /** From 0 to 1; below 0 if the entry is not a result. */
+  readonly part: number;
+  readonly hasAll: boolean;
+}
+
+const tooLittle: Match = { part: -1, hasAll: false };
+
+function scoreOf(part: number, hasAll: boolean, nearness: number, freshness: number): number {
+  const raised = part * (1 + nearWeight * nearness) * (1 + freshWeight * freshness);
+  const rank = raised / ((1 + nearWeight) * (1 + freshWeight));
+  return hasAll ? (1 + rank) / 2 : rank / 2;
 }
 
 export class Scorer {
   /** For each group of the query. */
   readonly inverseFrequencies: readonly number[];
   readonly #isCounted: readonly boolean[];
+  readonly #weights: readonly number[];
   readonly #countedGroups: number;
   readonly #frequencySum: number;
   readonly #averageTitle: number;
@@ -38,6 +45,7 @@ export class Scorer {
     const { entries, titleLength, bodyLength, frequencies } = statistics;
     this.inverseFrequencies = groups.map((_, index) => inverseFrequency(entries, frequencies[index] ?? 0));
     this.#isCounted = groups.map(({ isCounted }) => isCounted);
+    this.#weights = groups.map(({ weight }) => weight);
     this.#countedGroups = groups.filter(({ isCounted }) => isCounted).length;
     // A word that nothing has says nothing about which entry is better.
     let sum = 0;
@@ -50,44 +58,44 @@ export class Scorer {
   }
 
   /**
-   * The score, or undefined if the entry has too little of the question. `uses` has an item for each group;
-   * undefined means that the entry does not have the word. `nearness` is from `nearnessOf`, or its highest value 1
-   * for the highest score that the entry could have.
+   * How much of the question the entry has, from 0 to 1, before nearness and freshness: below 0 if it is too little.
+   * `titles` and `bodies` have an item for each group: its weighted counts in the entry, 0 if it does not have the word.
    */
-  score(
-    entry: ScoredEntry,
-    uses: readonly (WeightedUse | undefined)[],
-    nearness: number,
-  ): number | undefined {
-    const titleNorm = 1 - titleLengthWeight + (titleLengthWeight * entry.titleLength) / this.#averageTitle;
-    const bodyNorm = 1 - bodyLengthWeight + (bodyLengthWeight * entry.bodyLength) / this.#averageBody;
+  match(titleLength: number, bodyLength: number, titles: Float64Array, bodies: Float64Array): Match {
+    const titleNorm = 1 - titleLengthWeight + (titleLengthWeight * titleLength) / this.#averageTitle;
+    const bodyNorm = 1 - bodyLengthWeight + (bodyLengthWeight * bodyLength) / this.#averageBody;
     let words = 0;
     let frequencyHad = 0;
     let counted = 0;
-    for (let index = 0; index < uses.length; index += 1) {
-      const use = uses[index];
-      if (use === undefined) continue;
+    for (let index = 0; index < titles.length; index += 1) {
+      const hits =
+        (titleWeight * (titles[index] as number)) / titleNorm +
+        (bodyWeight * (bodies[index] as number)) / bodyNorm;
+      if (hits === 0) continue;
       const inverse = this.inverseFrequencies[index] as number;
-      const hits = (titleWeight * use.title) / titleNorm + (bodyWeight * use.body) / bodyNorm;
       const word = (inverse * hits * (k1 + 1)) / (hits + k1);
-      if (this.#isCounted[index]) {
+      if (this.#isCounted[index] === true) {
         words += word;
         frequencyHad += inverse;
         counted += 1;
       } else {
-        words += wholeWeight * word;
+        words += (this.#weights[index] as number) * word;
       }
     }
     const part = frequencyHad / this.#frequencySum;
-    if (counted === 0 || part < coverageMin) return undefined;
+    if (counted === 0 || part < coverageMin) return tooLittle;
     const base = Math.min(1, words / (this.#frequencySum * (k1 + 1)));
-    const raised =
-      base *
-      part ** coveragePower *
-      (1 + nearWeight * nearness) *
-      (1 + freshWeight * freshnessOf(entry.timeMs, this.#asOfMs));
-    const rank = raised / ((1 + nearWeight) * (1 + freshWeight));
-    return counted === this.#countedGroups ? (1 + rank) / 2 : rank / 2;
+    return { part: base * part ** coveragePower, hasAll: counted === this.#countedGroups };
+  }
+
+  /** The score of a match. `nearness` is from `nearnessOf`. */
+  score({ part, hasAll }: Match, timeMs: number, nearness: number): number {
+    return scoreOf(part, hasAll, nearness, freshnessOf(timeMs, this.#asOfMs));
+  }
+
+  /** The highest score that the match can have. */
+  highest({ part, hasAll }: Match): number {
+    return scoreOf(part, hasAll, 1, 1);
   }
 
   /**

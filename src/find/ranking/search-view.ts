@@ -4,11 +4,11 @@ import { Slices } from '../../core/waiting/yielding.js';
 import type { EntryFacts, RankedEntry } from '../model.js';
 import type { IndexAnswer, IndexSearch } from '../port.js';
 import type { Phrase, Query } from '../query/query.js';
-import type { Statistics, WeightedUse } from './formula.js';
+import type { Statistics } from './formula.js';
 import { type GroupList, type TermLists, indexOf, joinLists, listsOf } from './group-list.js';
 import { type PositionsOf, hasPhrase, nearnessOf } from './nearness.js';
 import { BestEntries } from './order.js';
-import { type ScoredEntry, Scorer } from './scorer.js';
+import { Scorer } from './scorer.js';
 
 /** The live entries of the searched collections. Each has an ordinal. */
 export interface SearchedView extends TermLists {
@@ -17,7 +17,12 @@ export interface SearchedView extends TermLists {
   readonly titleLength: number;
   readonly bodyLength: number;
   facts(ordinal: number): EntryFacts;
-  scored(ordinal: number): ScoredEntry;
+  /** The facts that a score depends on; `facts` costs more. Cheapest in ascending order of the ordinals. */
+  scored(ordinal: number): {
+    readonly titleLength: number;
+    readonly bodyLength: number;
+    readonly timeMs: number;
+  };
 }
 
 /** Candidates between two looks at the clock. */
@@ -63,8 +68,9 @@ class Ranking {
   readonly #best: BestEntries<RankedEntry>;
   /** For each group, the next index in its list. */
   readonly #at: Int32Array;
-  readonly #uses: (WeightedUse | undefined)[];
-  readonly #room: WeightedUse[];
+  /** For each group, how often the present entry has its word. */
+  readonly #titles: Float64Array;
+  readonly #bodies: Float64Array;
 
   constructor(view: SearchedView, search: IndexSearch, groups: readonly GroupList[], statistics: Statistics) {
     this.#view = view;
@@ -74,8 +80,8 @@ class Ranking {
     this.#essential = this.#scorer.essentialGroups();
     this.#best = new BestEntries(search.limit, search.after);
     this.#at = new Int32Array(groups.length);
-    this.#uses = groups.map(() => undefined);
-    this.#room = groups.map(() => ({ title: 0, body: 0 }));
+    this.#titles = new Float64Array(groups.length);
+    this.#bodies = new Float64Array(groups.length);
   }
 
   best(): RankedEntry[] {
@@ -98,13 +104,13 @@ class Ranking {
 
   #consider(ordinal: number): void {
     for (let index = 0; index < this.#groups.length; index += 1) this.#advance(index, ordinal);
-    const scored = this.#view.scored(ordinal);
-    const highest = this.#scorer.score(scored, this.#uses, 1);
-    if (highest === undefined || highest < this.#best.scoreMin) return;
+    const { titleLength, bodyLength, timeMs } = this.#view.scored(ordinal);
+    const match = this.#scorer.match(titleLength, bodyLength, this.#titles, this.#bodies);
+    if (match.part < 0 || this.#scorer.highest(match) < this.#best.scoreMin) return;
     const facts = this.#view.facts(ordinal);
     if (!this.#passes(facts, ordinal)) return;
-    const score = this.#scorer.score(scored, this.#uses, this.#nearness(ordinal)) as number;
-    const { name, version, author, timeMs, expiresAtMs } = facts;
+    const score = this.#scorer.score(match, timeMs, this.#nearness());
+    const { name, version, author, expiresAtMs } = facts;
     this.#best.add({ name, version, author, timeMs, expiresAtMs, score });
   }
 
@@ -113,28 +119,24 @@ class Ranking {
     const { ordinals, titles, bodies } = this.#groups[index] as GroupList;
     let at = this.#at[index] as number;
     while (at < ordinals.length && (ordinals[at] as number) < ordinal) at += 1;
-    if (ordinals[at] === ordinal) {
-      const use = this.#room[index] as WeightedUse;
-      use.title = titles[at] as number;
-      use.body = bodies[at] as number;
-      this.#uses[index] = use;
-      at += 1;
-    } else {
-      this.#uses[index] = undefined;
-    }
-    this.#at[index] = at;
+    const has = ordinals[at] === ordinal;
+    this.#titles[index] = has ? (titles[at] as number) : 0;
+    this.#bodies[index] = has ? (bodies[at] as number) : 0;
+    this.#at[index] = has ? at + 1 : at;
   }
 
-  #nearness(ordinal: number): number {
+  #nearness(): number {
     const { groups } = this.#search.query;
     const counted: (number[] | undefined)[] = [];
+    const weights: number[] = [];
     for (const [index, { isCounted }] of groups.entries()) {
       if (!isCounted) continue;
+      weights.push(this.#scorer.inverseFrequencies[index] as number);
+      const has = (this.#titles[index] as number) + (this.#bodies[index] as number) > 0;
       const list = this.#groups[index] as GroupList;
-      const place = this.#uses[index] === undefined ? -1 : (this.#at[index] as number) - 1;
-      counted.push(place < 0 || list.ordinals[place] !== ordinal ? undefined : list.positions(place));
+      counted.push(has ? list.positions((this.#at[index] as number) - 1) : undefined);
     }
-    return nearnessOf(counted);
+    return nearnessOf(counted, weights);
   }
 
   #passes({ name, author, timeMs }: EntryFacts, ordinal: number): boolean {
@@ -151,7 +153,7 @@ class Ranking {
     const positionsOf: PositionsOf = (term) => {
       const list = this.#view.list(term);
       const place = indexOf(list.ordinals, ordinal);
-      return place < 0 ? undefined : list.use(place).positions;
+      return place < 0 ? undefined : list.positions(place);
     };
     const has = (phrase: Phrase): boolean => hasPhrase(phrase, positionsOf);
     return phrases.every(has) && !excluded.some(has);

@@ -99,8 +99,27 @@ export class ByteReader {
     return this.bytes.toString('utf8', from, this.at);
   }
 
+  /** Skips so many numbers. */
+  skipNumbers(count: number): void {
+    const { bytes, end } = this;
+    let at = this.at;
+    for (let left = count; left > 0; at += 1) {
+      if (at >= end) throw new RangeError('The row of the index is cut off.');
+      if ((bytes[at] as number) < 0x80) left -= 1;
+    }
+    this.at = at;
+  }
+
   skip(size: number): void {
     if (this.at + size > this.end) throw new RangeError('The row of the index is cut off.');
     this.at += size;
   }
+}
+
+/** How many first bytes two values have in common. */
+export function sharedBytes(a: Buffer, b: Buffer): number {
+  const most = Math.min(a.length, b.length);
+  let shared = 0;
+  while (shared < most && a[shared] === b[shared]) shared += 1;
+  return shared;
 }

@@ -3,8 +3,7 @@
  * catalog is its place in the lists of postings, so the entries of one collection are neighbours everywhere.
  */
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
-import { compareNames } from '../ranking/order.js';
-import { ByteReader, ByteWriter } from './bytes.js';
+import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
 
 /** The facts of an entry with the lengths of its text in words. */
 export interface IndexedFacts extends EntryFacts {
@@ -22,56 +21,85 @@ export interface CatalogRange {
 
 /** Never expires. */
 const never = 0;
-/** An entry has at least seven numbers and lengths, each of at least one byte. */
-const entryBytesMin = 7;
+/** An entry has at least eight numbers, each of at least one byte. */
+const entryBytesMin = 8;
+/** One of so many ids is stored whole; the others share the beginning of the id before. */
+const idsPerRestart = 16;
 
-/** The facts are given in the order of `compareNames`. */
-export function writeCatalog(facts: readonly IndexedFacts[]): Buffer {
-  const rows = new ByteWriter();
-  const authors = new Map<string, number>();
-  const ranges: { name: EntryName; count: number }[] = [];
-  for (const { name, version, author, timeMs, expiresAtMs, titleLength, bodyLength } of facts) {
-    const range = ranges.at(-1);
+/** Makes the catalog of a segment. */
+export class CatalogWriter {
+  readonly #rows = new ByteWriter();
+  readonly #authors = new Map<string, number>();
+  readonly #ranges: { readonly name: EntryName; count: number }[] = [];
+  readonly #timeMs: number;
+  #before: Buffer = Buffer.alloc(0);
+  #count = 0;
+
+  /** Times of one segment are close to each other: their distance to the earliest takes half of the bytes. */
+  constructor(earliestMs: number) {
+    this.#timeMs = earliestMs;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Entries are given in the order of `compareNames`. */
+  add({ name, version, author, timeMs, expiresAtMs, titleLength, bodyLength }: IndexedFacts): void {
+    const [rows, authors] = [this.#rows, this.#authors];
+    const range = this.#ranges.at(-1);
     if (range !== undefined && range.name.kind === name.kind && range.name.collection === name.collection)
       range.count += 1;
-    else ranges.push({ name, count: 1 });
+    else this.#ranges.push({ name, count: 1 });
     if (author !== null && !authors.has(author)) authors.set(author, authors.size + 1);
-    rows.number(author === null ? 0 : (authors.get(author) as number));
-    rows.number(version);
-    rows.number(timeMs);
-    rows.number(expiresAtMs ?? never);
+    const id = Buffer.from(name.id);
+    const shared = this.#count % idsPerRestart === 0 ? 0 : sharedBytes(this.#before, id);
+    rows.number(timeMs - this.#timeMs);
     rows.number(titleLength);
     rows.number(bodyLength);
-    rows.text(name.id);
+    rows.number(expiresAtMs ?? never);
+    rows.number(author === null ? 0 : (authors.get(author) as number));
+    rows.number(version);
+    rows.number(shared);
+    rows.number(id.length - shared);
+    rows.bytes(id, shared);
+    this.#before = id;
+    this.#count += 1;
   }
-  const writer = new ByteWriter();
-  writer.number(facts.length);
-  writer.number(authors.size);
-  for (const author of authors.keys()) writer.text(author);
-  writer.number(ranges.length);
-  for (const { name, count } of ranges) {
-    writer.number(findKinds.indexOf(name.kind));
-    writer.text(name.collection);
-    writer.number(count);
+
+  take(): Buffer {
+    const writer = new ByteWriter();
+    writer.number(this.#count);
+    writer.number(this.#timeMs);
+    writer.number(this.#authors.size);
+    for (const author of this.#authors.keys()) writer.text(author);
+    writer.number(this.#ranges.length);
+    for (const { name, count } of this.#ranges) {
+      writer.number(findKinds.indexOf(name.kind));
+      writer.text(name.collection);
+      writer.number(count);
+    }
+    writer.bytes(this.#rows.take());
+    return writer.take();
   }
-  writer.bytes(rows.take());
-  return writer.take();
 }
 
-/** A decoded catalog. Columns instead of objects: a search over a user with many entries reads all of them. */
+/**
+ * A decoded catalog. What every search reads is in columns: a search over a user with many entries reads all of
+ * them. The other facts stay in the bytes, and are read of the results only.
+ */
 export class Catalog {
   readonly count: number;
   /** In the order of the entries. */
   readonly ranges: readonly CatalogRange[];
   readonly times: Float64Array;
-  /** Infinity: never. */
-  readonly expiries: Float64Array;
   readonly titleLengths: Uint32Array;
   readonly bodyLengths: Uint32Array;
-  readonly #authorNames: readonly string[];
-  readonly #authors: Uint32Array;
-  readonly #versions: Float64Array;
-  readonly #ids: Uint32Array;
+  /** Infinity: never. Null if none of the entries expires. */
+  readonly expiries: Float64Array | null;
+  readonly #authors: readonly string[];
+  /** Where the expiry of an entry and its further facts begin in the bytes. */
+  readonly #rest: Uint32Array;
   readonly #bytes: Buffer;
 
   constructor(bytes: Buffer) {
@@ -80,9 +108,10 @@ export class Catalog {
     // Damaged bytes must not ask for more memory than they could fill.
     if (count * entryBytesMin > bytes.length)
       throw new RangeError('The catalog of a segment is shorter than its count of entries.');
+    const timeMs = reader.number();
     this.#bytes = bytes;
     this.count = count;
-    this.#authorNames = readList(reader, () => reader.text());
+    this.#authors = readList(reader, () => reader.text());
     let place = 0;
     this.ranges = readList(reader, () => {
       const kind = findKinds[reader.number()] ?? 'data';
@@ -92,45 +121,55 @@ export class Catalog {
       return { kind, collection, from, to: Math.min(place, count) };
     });
     this.times = new Float64Array(count);
-    this.expiries = new Float64Array(count);
     this.titleLengths = new Uint32Array(count);
     this.bodyLengths = new Uint32Array(count);
-    this.#authors = new Uint32Array(count);
-    this.#versions = new Float64Array(count);
-    this.#ids = new Uint32Array(count);
+    this.#rest = new Uint32Array(count);
+    let expiries: Float64Array | null = null;
     for (let at = 0; at < count; at += 1) {
-      this.#authors[at] = reader.number();
-      this.#versions[at] = reader.number();
-      this.times[at] = reader.number();
-      const expiry = reader.number();
-      this.expiries[at] = expiry === never ? Infinity : expiry;
+      this.times[at] = timeMs + reader.number();
       this.titleLengths[at] = reader.number();
       this.bodyLengths[at] = reader.number();
-      this.#ids[at] = reader.at;
+      this.#rest[at] = reader.at;
+      const expiry = reader.number();
+      if (expiry !== never) {
+        expiries ??= new Float64Array(count).fill(Infinity);
+        expiries[at] = expiry;
+      }
+      reader.skipNumbers(3);
       reader.skip(reader.number());
     }
+    this.expiries = expiries;
   }
 
   /** The memory that this catalog takes, roughly. */
   get sizeBytes(): number {
-    return this.#bytes.length + this.count * 44 + this.ranges.length * 100;
+    return this.#bytes.length + this.count * (this.expiries === null ? 20 : 28) + this.ranges.length * 100;
+  }
+
+  /** Infinity: never. */
+  expiry(place: number): number {
+    return this.expiries?.[place] ?? Infinity;
   }
 
   /** The place of an entry, or -1. */
-  placeOf(name: EntryName): number {
-    let [low, high] = [0, this.count - 1];
-    while (low <= high) {
-      const middle = (low + high) >>> 1;
-      const order = compareNames(this.name(middle), name);
-      if (order === 0) return middle;
-      if (order < 0) low = middle + 1;
+  placeOf({ kind, collection, id }: EntryName): number {
+    const range = this.ranges.find((one) => one.kind === kind && one.collection === collection);
+    if (range === undefined) return -1;
+    const wanted = Buffer.from(id);
+    let [low, high] = [range.from, range.to - 1];
+    while (low < high) {
+      // Near the end of the search the ids follow each other, so they are compared one by one.
+      if (high - low < idsPerRestart) break;
+      const middle = (low + high + 1) >>> 1;
+      if (this.#id(middle).compare(wanted) <= 0) low = middle;
       else high = middle - 1;
     }
+    for (let place = low; place <= high; place += 1) if (this.#id(place).equals(wanted)) return place;
     return -1;
   }
 
   id(place: number): string {
-    return new ByteReader(this.#bytes, this.#ids[place]).text();
+    return this.#id(place).toString();
   }
 
   name(place: number): EntryName {
@@ -138,22 +177,36 @@ export class Catalog {
     return { kind, collection, id: this.id(place) };
   }
 
-  author(place: number): string | null {
-    const author = this.#authors[place] ?? 0;
-    return author === 0 ? null : (this.#authorNames[author - 1] ?? null);
-  }
-
   facts(place: number): IndexedFacts {
-    const expiry = this.expiries[place] ?? Infinity;
+    const reader = new ByteReader(this.#bytes, this.#rest[place]);
+    const expiry = reader.number();
+    const author = reader.number();
     return {
       name: this.name(place),
-      version: this.#versions[place] ?? 0,
-      author: this.author(place),
+      version: reader.number(),
+      author: author === 0 ? null : (this.#authors[author - 1] ?? null),
       timeMs: this.times[place] ?? 0,
-      expiresAtMs: expiry === Infinity ? null : expiry,
+      expiresAtMs: expiry === never ? null : expiry,
       titleLength: this.titleLengths[place] ?? 0,
       bodyLength: this.bodyLengths[place] ?? 0,
     };
+  }
+
+  #id(place: number): Buffer {
+    const parts: Buffer[] = [];
+    // From the id backwards: each id before it has the beginning that is still missing.
+    let missing = Infinity;
+    for (let at = place; missing > 0 && at >= 0; at -= 1) {
+      const reader = new ByteReader(this.#bytes, this.#rest[at]);
+      reader.skipNumbers(3);
+      const [shared, size] = [reader.number(), reader.number()];
+      if (shared >= missing) continue;
+      const from = reader.at;
+      reader.skip(size);
+      parts.push(this.#bytes.subarray(from, Math.min(reader.at, from + missing - shared)));
+      missing = shared;
+    }
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts.toReversed());
   }
 
   #rangeAt(place: number): CatalogRange {

@@ -1,24 +1,25 @@
-/** The terms of one entry as bytes: what a write stores, until they are filed into a segment. */
+/** The terms of one entry as bytes: what a home keeps of a written thing until it is filed into a segment. */
 import type { EntryTerms, TermUse } from '../words/entry-terms.js';
 import { ByteReader, ByteWriter } from './bytes.js';
-import { readUse, skipUse, writeUse } from './postings.js';
-
-/** Where one term is in the packed bytes. */
-export interface PackedTerm {
-  readonly term: string;
-  readonly hasCounts: boolean;
-  /** The bytes of its use. */
-  readonly from: number;
-  readonly to: number;
-}
+import {
+  type Counts,
+  type Posting,
+  readCounts,
+  readPositions,
+  shapeOf,
+  writeCounts,
+  writePositions,
+} from './postings.js';
 
 export function packTerms({ titleLength, bodyLength, terms }: EntryTerms): Buffer {
   const writer = new ByteWriter();
   writer.number(titleLength);
   writer.number(bodyLength);
   for (const [term, use] of terms) {
-    // The size of the term and the flag of its use are one number.
-    writeUse(writer, Buffer.byteLength(term), use);
+    const shape = shapeOf(use);
+    writer.number(Buffer.byteLength(term) * 4 + shape);
+    writeCounts(writer, shape, use);
+    writePositions(writer, use.positions);
     writer.utf8(term);
   }
   return writer.take();
@@ -29,25 +30,36 @@ export function packedLengths(packed: Buffer): { titleLength: number; bodyLength
   return { titleLength: reader.number(), bodyLength: reader.number() };
 }
 
-/** The terms of a packed entry, in the order of its text. */
-export function* packedTerms(packed: Buffer): Generator<PackedTerm> {
+/** The terms of a packed entry, in the order of its text, as postings at a place. */
+export function* packedTerms(packed: Buffer, place: number): Generator<[term: string, posting: Posting]> {
   const reader = new ByteReader(packed);
   reader.number();
   reader.number();
+  const counts: Counts = { title: 0, body: 0, positions: 0 };
   while (!reader.isAtEnd) {
     const code = reader.number();
-    const hasCounts = code % 2 === 1;
-    const from = reader.at;
-    skipUse(reader, hasCounts);
-    const to = reader.at;
-    reader.skip(Math.floor(code / 2));
-    yield { term: packed.toString('utf8', to, reader.at), hasCounts, from, to };
+    const shape = code % 4;
+    const countsFrom = reader.at;
+    readCounts(reader, shape, counts);
+    const countsTo = reader.at;
+    reader.skipNumbers(counts.positions);
+    const positionsTo = reader.at;
+    reader.skip(Math.floor(code / 4));
+    const term = packed.toString('utf8', positionsTo, reader.at);
+    yield [term, { place, shape, bytes: packed, countsFrom, countsTo, positionsFrom: countsTo, positionsTo }];
   }
 }
 
 export function unpackTerms(packed: Buffer): EntryTerms {
   const terms = new Map<string, TermUse>();
-  for (const { term, hasCounts, from } of packedTerms(packed))
-    terms.set(term, readUse(new ByteReader(packed, from), hasCounts));
+  for (const [term, posting] of packedTerms(packed, 0)) terms.set(term, useOf(posting));
   return { ...packedLengths(packed), terms };
+}
+
+/** The use of a term in a packed entry. */
+export function useOf({ bytes, shape, countsFrom, positionsFrom }: Posting): TermUse {
+  const counts: Counts = { title: 0, body: 0, positions: 0 };
+  readCounts(new ByteReader(bytes, countsFrom), shape, counts);
+  const positions = readPositions(new ByteReader(bytes, positionsFrom), counts.positions);
+  return { title: counts.title, body: counts.body, positions };
 }

@@ -1,24 +1,30 @@
 /**
- * Postings: which entries have a term, how often and where. A list holds one posting for each entry, in ascending
- * order of the entry's place in its segment: the distance to the previous place, then the use of the term.
+ * Postings: which entries have a term, how often and where. A list has one posting for each entry, in ascending order
+ * of the entry's place in its segment. Its bytes are in two sections: first the places with their counts, which every
+ * search reads, then the positions, which a search reads only of entries that may be among the best.
  */
-import type { TermUse } from '../words/entry-terms.js';
-import { listBytesMax } from './blocks.js';
-import { type ByteReader, ByteWriter } from './bytes.js';
+import { type TermUse, positionsPerTermMax } from '../words/entry-terms.js';
+import { ByteReader, type ByteWriter } from './bytes.js';
 
-/** Most terms stand once, in the body: then only the position is written. */
-function isPlain({ title, body, positions }: TermUse): boolean {
-  return title === 0 && body === 1 && positions.length === 1;
+/** The shapes of a use, in two bits beside the distance of the place. Most terms stand once, in the body. */
+export const useShapes = { bodyOnce: 0, titleOnce: 1, body: 2, any: 3 } as const;
+
+export function shapeOf({ title, body, positions }: TermUse): number {
+  const known = Math.min(title + body, positionsPerTermMax);
+  if (positions.length !== known || (title > 0 && title + body > 1)) return useShapes.any;
+  if (title === 1) return useShapes.titleOnce;
+  return body === 1 ? useShapes.bodyOnce : useShapes.body;
 }
 
-/** The bytes of a use after its flag. */
-function writeCounts(writer: ByteWriter, { title, body, positions }: TermUse): void {
+export function writeCounts(writer: ByteWriter, shape: number, { title, body, positions }: TermUse): void {
+  if (shape === useShapes.body) writer.number(body);
+  if (shape !== useShapes.any) return;
   writer.number(title);
   writer.number(body);
   writer.number(positions.length);
 }
 
-function writePositions(writer: ByteWriter, positions: readonly number[]): void {
+export function writePositions(writer: ByteWriter, positions: readonly number[]): void {
   let before = 0;
   for (const position of positions) {
     writer.number(position - before);
@@ -26,85 +32,206 @@ function writePositions(writer: ByteWriter, positions: readonly number[]): void 
   }
 }
 
-/** Writes a use with a number in front, whose lowest bit says whether counts follow. */
-export function writeUse(writer: ByteWriter, number: number, use: TermUse): void {
-  if (isPlain(use)) writer.number(number * 2);
-  else {
-    writer.number(number * 2 + 1);
-    writeCounts(writer, use);
-  }
-  writePositions(writer, use.positions);
+/** The counts of a use, after its shape: how often the term stands, and how many positions are stored. */
+export interface Counts {
+  title: number;
+  body: number;
+  positions: number;
 }
 
-/** Reads a use after the number in front of it. */
-export function readUse(reader: ByteReader, hasCounts: boolean): TermUse {
-  const title = hasCounts ? reader.number() : 0;
-  const body = hasCounts ? reader.number() : 1;
-  const count = hasCounts ? reader.number() : 1;
+export function readCounts(reader: ByteReader, shape: number, counts: Counts): void {
+  counts.title = shape === useShapes.titleOnce ? 1 : 0;
+  counts.body = shape === useShapes.titleOnce ? 0 : 1;
+  counts.positions = 1;
+  if (shape === useShapes.body) {
+    counts.body = reader.number();
+    counts.positions = Math.min(counts.body, positionsPerTermMax);
+  } else if (shape === useShapes.any) {
+    counts.title = reader.number();
+    counts.body = reader.number();
+    counts.positions = reader.number();
+  }
+}
+
+export function readPositions(reader: ByteReader, count: number): number[] {
   const positions: number[] = [];
   let position = 0;
   for (let index = 0; index < count; index += 1) {
     position += reader.number();
     positions.push(position);
   }
-  return { title, body, positions };
+  return positions;
 }
 
-export function skipUse(reader: ByteReader, hasCounts: boolean): void {
-  let count = 1;
-  if (hasCounts) {
-    reader.number();
-    reader.number();
-    count = reader.number();
-  }
-  for (let index = 0; index < count; index += 1) reader.number();
-}
-
-/** A list, or a part of a long one: it begins with the place of its first entry. */
-export interface ListPart {
-  readonly from: number;
+/** One posting with the bytes of its use, as they were written. */
+export interface Posting {
+  readonly place: number;
+  readonly shape: number;
   readonly bytes: Buffer;
+  readonly countsFrom: number;
+  readonly countsTo: number;
+  readonly positionsFrom: number;
+  readonly positionsTo: number;
 }
 
-/** Makes a list from uses given in ascending order of their places. */
-export class PostingWriter {
-  readonly #writer = new ByteWriter();
-  readonly #parts: ListPart[] = [];
-  #from = 0;
-  #before = 0;
+/** Reads a list: first its size of places, then both sections. */
+export class ListReader {
+  readonly #places: ByteReader;
+  readonly #positions: ByteReader;
+  readonly #counts: Counts = { title: 0, body: 0, positions: 0 };
 
-  /** The use is copied as it was written: from `from` to `to` in `bytes`. */
-  add(place: number, hasCounts: boolean, bytes: Uint8Array, from: number, to: number): void {
-    if (this.#writer.length === 0) this.#from = place;
-    this.#writer.number((place - this.#before) * 2 + (hasCounts ? 1 : 0));
-    this.#writer.bytes(bytes, from, to);
-    this.#before = place;
-    if (this.#writer.length >= listBytesMax) this.#endPart();
+  constructor(list: ByteReader) {
+    const size = list.number();
+    const from = list.at;
+    list.skip(size);
+    this.#places = new ByteReader(list.bytes, from, list.at);
+    this.#positions = new ByteReader(list.bytes, list.at, list.end);
   }
 
-  take(): ListPart[] {
-    this.#endPart();
-    return this.#parts.splice(0);
+  /** Every posting whole, for a merge. */
+  *postings(): Generator<Posting> {
+    const [places, positions] = [this.#places, this.#positions];
+    let place = 0;
+    while (!places.isAtEnd) {
+      const code = places.number();
+      place += Math.floor(code / 4);
+      const countsFrom = places.at;
+      readCounts(places, code % 4, this.#counts);
+      const positionsFrom = positions.at;
+      positions.skipNumbers(this.#counts.positions);
+      yield {
+        place,
+        shape: code % 4,
+        bytes: places.bytes,
+        countsFrom,
+        countsTo: places.at,
+        positionsFrom,
+        positionsTo: positions.at,
+      };
+    }
   }
 
-  #endPart(): void {
-    if (this.#writer.length > 0) this.#parts.push({ from: this.#from, bytes: this.#writer.take() });
-    this.#before = 0;
+  /** Adds the postings of seen entries to a list of the search. */
+  addTo(list: ListBuilder, base: number, isSeen: Uint8Array): void {
+    const [places, counts] = [this.#places, this.#counts];
+    list.beginPart(this.#positions);
+    let place = 0;
+    let before = 0;
+    while (!places.isAtEnd) {
+      const code = places.number();
+      place += code >>> 2;
+      readCounts(places, code & 3, counts);
+      if (isSeen[place] === 1) list.add(base + place, counts, before);
+      before += counts.positions;
+    }
+  }
+
+  /** The places of all postings. */
+  *places(): Generator<number> {
+    let place = 0;
+    while (!this.#places.isAtEnd) {
+      const code = this.#places.number();
+      place += code >>> 2;
+      readCounts(this.#places, code & 3, this.#counts);
+      yield place;
+    }
+  }
+
+  hasSeen(isSeen: Uint8Array): boolean {
+    for (const place of this.places()) if (isSeen[place] === 1) return true;
+    return false;
   }
 }
 
-/** Visits the postings of a list. `at` is where the use begins; during the visit the reader stands behind it. */
-export function visitPostings(
-  reader: ByteReader,
-  visit: (place: number, hasCounts: boolean, at: number) => void,
-): void {
-  let place = 0;
-  while (!reader.isAtEnd) {
-    const code = reader.number();
-    place += Math.floor(code / 2);
-    const hasCounts = code % 2 === 1;
-    const at = reader.at;
-    skipUse(reader, hasCounts);
-    visit(place, hasCounts, at);
+/** The entries that have a term, in ascending order of their ordinals. */
+export interface TermList {
+  readonly ordinals: Int32Array;
+  /** How often the entry at the same index has the term. */
+  readonly titles: Int32Array;
+  readonly bodies: Int32Array;
+  /** Where the entry at an index has the term. Cheapest in ascending order of the indexes. */
+  positions(index: number): number[];
+}
+
+interface Part {
+  readonly first: number;
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Collects the postings of one term over the parts of its list, in all segments. */
+export class ListBuilder {
+  #ordinals = new Int32Array(64);
+  #titles = new Int32Array(64);
+  #bodies = new Int32Array(64);
+  /** Positions of the same part before those of the posting, and how many it has. */
+  #before = new Int32Array(64);
+  #counts = new Int32Array(64);
+  #size = 0;
+  readonly #parts: Part[] = [];
+
+  beginPart({ bytes, at, end }: Pick<ByteReader, 'bytes' | 'at' | 'end'>): void {
+    if (this.#parts.at(-1)?.first === this.#size) this.#parts.pop();
+    this.#parts.push({ first: this.#size, bytes, from: at, to: end });
   }
+
+  add(ordinal: number, { title, body, positions }: Counts, before: number): void {
+    const at = this.#size;
+    if (at === this.#ordinals.length) this.#grow();
+    this.#ordinals[at] = ordinal;
+    this.#titles[at] = title;
+    this.#bodies[at] = body;
+    this.#before[at] = before;
+    this.#counts[at] = positions;
+    this.#size = at + 1;
+  }
+
+  list(): TermList {
+    const [before, counts, parts] = [this.#before, this.#counts, this.#parts];
+    // Where the last read ended: the next one mostly begins a little later.
+    let [part, passed, reader] = [-1, 0, new ByteReader(Buffer.alloc(0))];
+    return {
+      ordinals: this.#ordinals.subarray(0, this.#size),
+      titles: this.#titles.subarray(0, this.#size),
+      bodies: this.#bodies.subarray(0, this.#size),
+      positions: (index) => {
+        const own = partOf(parts, index);
+        const start = before[index] as number;
+        if (own !== part || start < passed) {
+          const { bytes, from, to } = parts[own] as Part;
+          [part, passed, reader] = [own, 0, new ByteReader(bytes, from, to)];
+        }
+        reader.skipNumbers(start - passed);
+        const count = counts[index] as number;
+        passed = start + count;
+        return readPositions(reader, count);
+      },
+    };
+  }
+
+  #grow(): void {
+    this.#ordinals = larger(this.#ordinals);
+    this.#titles = larger(this.#titles);
+    this.#bodies = larger(this.#bodies);
+    this.#before = larger(this.#before);
+    this.#counts = larger(this.#counts);
+  }
+}
+
+function larger(old: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(old.length * 4);
+  grown.set(old);
+  return grown;
+}
+
+/** The last part that begins at or before the index. */
+function partOf(parts: readonly Part[], index: number): number {
+  let [low, high] = [0, parts.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >>> 1;
+    if ((parts[middle] as Part).first <= index) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }

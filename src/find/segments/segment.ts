@@ -1,11 +1,11 @@
 /** Makes segments: from the entries that waited, or from several older segments. */
 import type { EntryFacts } from '../model.js';
 import { compareNames } from '../ranking/order.js';
-import { type Block, type BlockTerm, BlockWriter, blockTerms } from './blocks.js';
-import { ByteReader } from './bytes.js';
-import { Catalog, type IndexedFacts, writeCatalog } from './catalog.js';
+import { type Block, BlockWriter, blockTerms } from './blocks.js';
+import type { ByteReader } from './bytes.js';
+import { type Catalog, CatalogWriter, type IndexedFacts } from './catalog.js';
 import { packedLengths, packedTerms } from './packed-terms.js';
-import { PostingWriter, visitPostings } from './postings.js';
+import { ListReader, type Posting } from './postings.js';
 import { compareWords } from './word-order.js';
 
 /** An entry that is not in a segment yet, with its packed terms. */
@@ -22,24 +22,27 @@ export interface NewSegment {
   readonly blocks: readonly Block[];
 }
 
-/** The entries of a segment and their order; every name is given once. */
-export function fileEntries(entries: readonly WaitingEntry[]): NewSegment {
+/** Makes a segment of entries, each with a name of its own. It gives up its turn between steps. */
+export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, NewSegment> {
   const inOrder = entries.toSorted((a, b) => compareNames(a.name, b.name));
-  const lists = new Map<string, PostingWriter>();
-  for (const [place, { packed }] of inOrder.entries())
-    for (const { term, hasCounts, from, to } of packedTerms(packed)) {
-      let list = lists.get(term);
-      if (list === undefined) {
-        list = new PostingWriter();
-        lists.set(term, list);
-      }
-      list.add(place, hasCounts, packed, from, to);
+  const earliestMs = inOrder.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);
+  const catalog = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
+  const lists = new Map<string, Posting[]>();
+  for (const [place, entry] of inOrder.entries()) {
+    catalog.add({ ...entry, ...packedLengths(entry.packed) });
+    for (const [term, posting] of packedTerms(entry.packed, place)) {
+      const list = lists.get(term);
+      if (list === undefined) lists.set(term, [posting]);
+      else list.push(posting);
     }
+    yield;
+  }
   const writer = new BlockWriter();
-  for (const term of [...lists.keys()].toSorted(compareWords))
-    writer.add(term, (lists.get(term) as PostingWriter).take());
-  const facts = inOrder.map((entry) => ({ ...entry, ...packedLengths(entry.packed) }));
-  return { catalog: writeCatalog(facts), entries: inOrder.length, blocks: writer.end() };
+  for (const term of [...lists.keys()].toSorted(compareWords)) {
+    writer.add(term, lists.get(term) ?? []);
+    yield;
+  }
+  return { catalog: catalog.take(), entries: inOrder.length, blocks: writer.end() };
 }
 
 /** A stored segment that is merged. */
@@ -49,15 +52,6 @@ export interface MergedSegment {
   readonly dead: DeadPlaces;
   /** In the order of their terms. */
   readonly blocks: Iterable<Pick<Block, 'body'>>;
-}
-
-/** A posting of a merged list: its new place, and where its use is. */
-interface MovedPosting {
-  readonly place: number;
-  readonly hasCounts: boolean;
-  readonly body: Buffer;
-  readonly from: number;
-  readonly to: number;
 }
 
 /** The catalog of the new segment. */
@@ -74,26 +68,24 @@ export function* mergeSegments(
   segments: readonly MergedSegment[],
   nowMs: number,
 ): Generator<readonly Block[], MergedCatalog> {
-  const { facts, placesOf } = joinedCatalog(segments, nowMs);
+  const { catalog, placesOf } = yield* joinedCatalog(segments, nowMs);
   const inputs = segments.map(({ blocks }) => termsOf(blocks));
   const heads = inputs.map((terms) => terms.next().value);
-  const list = new PostingWriter();
   const writer = new BlockWriter();
   for (let lowest = lowestOf(heads); lowest !== undefined; lowest = lowestOf(heads)) {
-    const moved: MovedPosting[] = [];
+    const moved: Posting[] = [];
     for (const [index, terms] of inputs.entries())
-      // A long list has several parts.
+      // A list may continue in the next block.
       for (let head = heads[index]; head?.term === lowest; head = heads[index]) {
-        move(head, placesOf[index] as Int32Array, moved);
+        move(head.list, placesOf[index] as Int32Array, moved);
         heads[index] = terms.next().value;
       }
     moved.sort((a, b) => a.place - b.place);
-    for (const { place, hasCounts, body, from, to } of moved) list.add(place, hasCounts, body, from, to);
-    if (moved.length > 0) writer.add(lowest, list.take());
+    if (moved.length > 0) writer.add(lowest, moved);
     yield writer.takeComplete();
   }
   yield writer.end();
-  return { catalog: writeCatalog(facts), entries: facts.length };
+  return { catalog: catalog.take(), entries: catalog.count };
 }
 
 function lowestOf(heads: readonly (ListHead | undefined)[]): string | undefined {
@@ -104,37 +96,58 @@ function lowestOf(heads: readonly (ListHead | undefined)[]): string | undefined 
   return lowest;
 }
 
-/** The facts of all entries that stay, and for each segment the new places of its entries; -1 for one that goes. */
-function joinedCatalog(
+/** The catalog of all entries that stay, and for each segment the new places of its entries; -1 for one that goes. */
+function* joinedCatalog(
   segments: readonly MergedSegment[],
   nowMs: number,
-): { facts: IndexedFacts[]; placesOf: Int32Array[] } {
-  const kept = segments.flatMap(({ catalog, dead }, segment) =>
-    Array.from({ length: catalog.count }, (_, place) => place)
-      .filter((place) => !dead.has(place) && (catalog.expiries[place] ?? 0) > nowMs)
-      .map((place) => ({ segment, place, facts: catalog.facts(place) })),
-  );
-  kept.sort((a, b) => compareNames(a.facts.name, b.facts.name));
+): Generator<readonly Block[], { catalog: CatalogWriter; placesOf: Int32Array[] }> {
+  let earliestMs = Infinity;
+  for (const { catalog } of segments)
+    for (const timeMs of catalog.times) if (timeMs < earliestMs) earliestMs = timeMs;
+  const joined = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
   const placesOf = segments.map(({ catalog }) => new Int32Array(catalog.count).fill(-1));
-  for (const [newPlace, { segment, place }] of kept.entries())
-    (placesOf[segment] as Int32Array)[place] = newPlace;
-  return { facts: kept.map(({ facts }) => facts), placesOf };
+  const inputs = segments.map((segment) => stayingIn(segment, nowMs));
+  const heads = inputs.map((entries) => entries.next().value);
+  for (;;) {
+    let lowest = -1;
+    for (const [index, head] of heads.entries())
+      if (
+        head !== undefined &&
+        (lowest < 0 || compareNames(head.facts.name, heads[lowest]?.facts.name ?? head.facts.name) < 0)
+      )
+        lowest = index;
+    const head = heads[lowest];
+    if (head === undefined) return { catalog: joined, placesOf };
+    (placesOf[lowest] as Int32Array)[head.place] = joined.count;
+    joined.add(head.facts);
+    heads[lowest] = inputs[lowest]?.next().value;
+    yield [];
+  }
 }
 
-interface ListHead extends BlockTerm {
-  readonly body: Buffer;
+function* stayingIn(
+  { catalog, dead }: MergedSegment,
+  nowMs: number,
+): Generator<{ place: number; facts: IndexedFacts }, undefined> {
+  for (let place = 0; place < catalog.count; place += 1)
+    if (!dead.has(place) && catalog.expiry(place) > nowMs) yield { place, facts: catalog.facts(place) };
+}
+
+interface ListHead {
+  readonly term: string;
+  readonly list: ByteReader;
 }
 
 function* termsOf(blocks: MergedSegment['blocks']): Generator<ListHead, undefined> {
-  for (const { body } of blocks) for (const term of blockTerms(body)) yield { ...term, body };
+  for (const { body } of blocks)
+    for (const { term, list } of blockTerms(body)) yield { term: term.toString(), list };
 }
 
-function move({ body, from, to }: ListHead, places: Int32Array, moved: MovedPosting[]): void {
-  const reader = new ByteReader(body, from, to);
-  visitPostings(reader, (place, hasCounts, at) => {
-    const newPlace = places[place] ?? -1;
-    if (newPlace >= 0) moved.push({ place: newPlace, hasCounts, body, from: at, to: reader.at });
-  });
+function move(list: ByteReader, places: Int32Array, moved: Posting[]): void {
+  for (const posting of new ListReader(list).postings()) {
+    const place = places[posting.place] ?? -1;
+    if (place >= 0) moved.push({ ...posting, place });
+  }
 }
 
 /** The entries of a segment that were deleted or written again: one bit for each place. */
@@ -148,6 +161,11 @@ export class DeadPlaces {
 
   has(place: number): boolean {
     return ((this.bytes[place >> 3] ?? 0) & (1 << (place & 7))) !== 0;
+  }
+
+  *places(): Generator<number> {
+    for (const [index, byte] of this.bytes.entries())
+      for (let bit = 0; byte >> bit !== 0; bit += 1) if ((byte >> bit) & 1) yield index * 8 + bit;
   }
 
   get count(): number {

@@ -9,8 +9,11 @@ export interface SegmentState {
   readonly deadSinceMs: number | null;
 }
 
-/** An entry is written about once for each tier: four times for 16,384 entries. */
-const segmentsPerTier = 8;
+/**
+ * An entry is written about once for each tier: four times for 16,384 entries. With eight, 10,000 entries lie in up to 14
+ * segments, and a search looks up each of its words in each of them; with four, in up to 8.
+ */
+const segmentsPerTier = 4;
 /** The first tier: what is filed at once. */
 const firstTierEntries = 64;
 /** Larger segments are not joined, so that one merge never takes long. */

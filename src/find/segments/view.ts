@@ -4,19 +4,20 @@
  * array. A home reads the rows in one snapshot; everything after that is this code, the same on every home.
  */
 import type { EntryName, FindKind } from '../model.js';
-import type { TermUse } from '../words/entry-terms.js';
-import { blockTerms, listIn } from './blocks.js';
+import { blockTerms, compareFirst, listIn } from './blocks.js';
 import { ByteReader } from './bytes.js';
 import type { Catalog, IndexedFacts } from './catalog.js';
 import { packedLengths, packedTerms } from './packed-terms.js';
-import { readUse, visitPostings } from './postings.js';
+import { type Counts, ListBuilder, ListReader, type Posting, type TermList, readCounts } from './postings.js';
 import type { DeadPlaces, WaitingEntry } from './segment.js';
 import { compareWords } from './word-order.js';
+import { isStemTerm } from '../words/entry-terms.js';
 
 /** A segment as a search reads it: its catalog, and the blocks that may have the terms of the query. */
 export interface ViewedSegment {
   readonly catalog: Catalog;
   readonly dead: DeadPlaces;
+  /** In the order of their terms and places. */
   readonly blocks: readonly Buffer[];
 }
 
@@ -34,12 +35,6 @@ export interface ViewFilter {
   readonly nowMs: number;
 }
 
-/** The entries that have a term, in ascending order of their ordinals. */
-export interface TermList {
-  readonly ordinals: Int32Array;
-  use(index: number): TermUse;
-}
-
 /** A segment in the view: its first ordinal, and for each of its entries whether it is seen. */
 interface Seen {
   readonly base: number;
@@ -48,8 +43,7 @@ interface Seen {
 }
 
 interface SeenWaiting extends IndexedFacts {
-  readonly packed: Buffer;
-  readonly terms: ReadonlyMap<string, { readonly hasCounts: boolean; readonly from: number }>;
+  readonly terms: ReadonlyMap<string, Posting>;
 }
 
 export class IndexView {
@@ -63,6 +57,8 @@ export class IndexView {
   readonly #waiting: readonly SeenWaiting[];
   readonly #waitingBase: number;
   readonly #lists = new Map<string, TermList>();
+  /** The segment that `#segmentOf` found last. */
+  #last: Seen | undefined;
 
   constructor(partitions: readonly ViewedPartition[], filter: ViewFilter) {
     let base = 0;
@@ -94,13 +90,16 @@ export class IndexView {
   /** The first terms that begin so and that an entry of the search has, in order. */
   beginning(begin: string, max: number): string[] {
     const found = new Set<string>();
+    const wanted = Buffer.from(begin);
     for (const { segment, isSeen } of this.#segments)
       for (const body of segment.blocks)
-        for (const { term, from, to } of blockTerms(body))
-          if (term.startsWith(begin) && !found.has(term) && hasSeen(new ByteReader(body, from, to), isSeen))
-            found.add(term);
+        for (const { term: bytes, list } of blockTerms(body)) {
+          if (!bytes.subarray(0, wanted.length).equals(wanted)) continue;
+          const term = bytes.toString();
+          if (!isStemTerm(term) && !found.has(term) && new ListReader(list).hasSeen(isSeen)) found.add(term);
+        }
     for (const { terms } of this.#waiting)
-      for (const term of terms.keys()) if (term.startsWith(begin)) found.add(term);
+      for (const term of terms.keys()) if (term.startsWith(begin) && !isStemTerm(term)) found.add(term);
     return [...found].toSorted(compareWords).slice(0, max);
   }
 
@@ -132,20 +131,21 @@ export class IndexView {
     };
   }
 
-  #seenIn(segment: ViewedSegment, marked: readonly EntryName[], filter: ViewFilter): Uint8Array {
-    const { catalog, dead } = segment;
+  #seenIn({ catalog, dead }: ViewedSegment, marked: readonly EntryName[], filter: ViewFilter): Uint8Array {
     const isSeen = new Uint8Array(catalog.count);
-    for (const { kind, collection, from, to } of catalog.ranges) {
-      if (!filter.hasCollection(kind, collection)) continue;
-      for (let place = from; place < to; place += 1)
-        if ((catalog.expiries[place] ?? 0) > filter.nowMs && !dead.has(place)) isSeen[place] = 1;
-    }
+    const { expiries, titleLengths, bodyLengths } = catalog;
+    const ranges = catalog.ranges.filter(({ kind, collection }) => filter.hasCollection(kind, collection));
+    for (const { from, to } of ranges) isSeen.fill(1, from, to);
+    for (const place of dead.places()) isSeen[place] = 0;
     for (const name of marked) {
-      const place = catalog.placeOf(name);
+      const place = filter.hasCollection(name.kind, name.collection) ? catalog.placeOf(name) : -1;
       if (place >= 0) isSeen[place] = 0;
     }
-    for (let place = 0; place < isSeen.length; place += 1)
-      if (isSeen[place] === 1) this.#count(catalog.titleLengths[place] ?? 0, catalog.bodyLengths[place] ?? 0);
+    for (const { from, to } of ranges)
+      for (let place = from; place < to; place += 1) {
+        if (expiries !== null && (expiries[place] as number) <= filter.nowMs) isSeen[place] = 0;
+        if (isSeen[place] === 1) this.#count(titleLengths[place] as number, bodyLengths[place] as number);
+      }
     return isSeen;
   }
 
@@ -156,6 +156,8 @@ export class IndexView {
   }
 
   #segmentOf(ordinal: number): Seen {
+    const last = this.#last;
+    if (last !== undefined && ordinal >= last.base && ordinal < last.base + last.isSeen.length) return last;
     let [low, high] = [0, this.#segments.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >>> 1;
@@ -164,56 +166,61 @@ export class IndexView {
     }
     const seen = this.#segments[low];
     if (seen === undefined) throw new RangeError(`No entry has the ordinal ${ordinal}.`);
+    this.#last = seen;
     return seen;
   }
 
   #read(term: string): TermList {
     const wanted = Buffer.from(term);
-    const ordinals: number[] = [];
-    // Where each use is: the index of its bytes, its place in them, and whether it has counts.
-    const bodies: Buffer[] = [];
-    const uses: number[] = [];
+    const builder = new ListBuilder();
     for (const { base, segment, isSeen } of this.#segments)
-      for (const body of segment.blocks) {
+      for (const body of blocksWith(segment.blocks, wanted)) {
         const list = listIn(body, wanted);
-        if (list === undefined) continue;
-        const index = bodies.push(body) - 1;
-        visitPostings(list, (place, hasCounts, at) => {
-          if (isSeen[place] !== 1) return;
-          ordinals.push(base + place);
-          uses.push(index, at * 2 + (hasCounts ? 1 : 0));
-        });
+        if (list !== undefined) new ListReader(list).addTo(builder, base, isSeen);
       }
-    for (const [index, { packed, terms }] of this.#waiting.entries()) {
+    const counts: Counts = { title: 0, body: 0, positions: 0 };
+    for (const [index, { terms }] of this.#waiting.entries()) {
       const found = terms.get(term);
       if (found === undefined) continue;
-      ordinals.push(this.#waitingBase + index);
-      uses.push(bodies.push(packed) - 1, found.from * 2 + (found.hasCounts ? 1 : 0));
+      const { bytes, shape, countsFrom, positionsFrom, positionsTo } = found;
+      readCounts(new ByteReader(bytes, countsFrom), shape, counts);
+      builder.beginPart({ bytes, at: positionsFrom, end: positionsTo });
+      builder.add(this.#waitingBase + index, counts, 0);
     }
-    return {
-      ordinals: Int32Array.from(ordinals),
-      use: (index) => {
-        const at = uses[index * 2 + 1] as number;
-        return readUse(new ByteReader(bodies[uses[index * 2] as number] as Buffer, at >> 1), at % 2 === 1);
-      },
-    };
+    return builder.list();
   }
+}
+
+/** The blocks that can have a term: those that begin with it, and the one before them. */
+function blocksWith(blocks: readonly Buffer[], term: Buffer): readonly Buffer[] {
+  let [low, high] = [0, blocks.length];
+  // The first block that begins with the term or a later one.
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareFirst(blocks[middle] as Buffer, term) < 0) low = middle + 1;
+    else high = middle;
+  }
+  let end = low;
+  while (end < blocks.length && compareFirst(blocks[end] as Buffer, term) === 0) end += 1;
+  return blocks.slice(Math.max(0, low - 1), end);
 }
 
 function isCovered(name: EntryName, expiresAtMs: number, { hasCollection, nowMs }: ViewFilter): boolean {
   return expiresAtMs > nowMs && hasCollection(name.kind, name.collection);
 }
 
-function seenWaiting(entry: WaitingEntry): SeenWaiting {
-  const terms = new Map<string, { hasCounts: boolean; from: number }>();
-  for (const { term, hasCounts, from } of packedTerms(entry.packed)) terms.set(term, { hasCounts, from });
-  return { ...entry, ...packedLengths(entry.packed), terms };
-}
+/**
+ * The terms of packed entries, which many searches look up until the entry is filed. They are dropped with the bytes,
+ * which the home keeps. Reading them costs about 30 µs for each entry and search.
+ */
+const termsOfPacked = new WeakMap<Buffer, ReadonlyMap<string, Posting>>();
 
-function hasSeen(list: ByteReader, isSeen: Uint8Array): boolean {
-  let found = false;
-  visitPostings(list, (place) => {
-    found ||= isSeen[place] === 1;
-  });
-  return found;
+function seenWaiting(entry: WaitingEntry): SeenWaiting {
+  const { packed } = entry;
+  let terms = termsOfPacked.get(packed);
+  if (terms === undefined) {
+    terms = new Map(packedTerms(packed, 0));
+    termsOfPacked.set(packed, terms);
+  }
+  return { ...entry, ...packedLengths(packed), terms };
 }

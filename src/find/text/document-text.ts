@@ -17,9 +17,9 @@ const metadataNames: ReadonlySet<string> = new Set([
 ]);
 /** Names that hold secrets. Their values are never indexed, at any depth. */
 const secretName =
-  /(?:^|[_\-.\s])(?:password|passwd|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|credentials?|authorization)$/i;
+  /(?:^|[_\-.\s])(?:password|passwd|passphrase|secret|token|(?:api|private|access|secret|signing|encryption|ssh|claude)[_-]?key|credentials?|authorization)$/i;
 const camelSecret =
-  /(?:Password|Passphrase|Secret|Token|ApiKey|PrivateKey|AccessKey|Credentials?)$|^(?:apiKey|privateKey|accessKey)$/;
+  /(?:Password|Passphrase|Secret|Token|(?:Api|Private|Access|Secret|Signing|Encryption|Ssh|Claude)Key|Credentials?)$|^(?:api|private|access|secret|signing|encryption|ssh|claude)Key$/;
 
 export interface IndexedDocument {
   readonly key: string;

@@ -1,5 +1,5 @@
 /**
- * The terms of one thing: what the index stores of its text. A term is a folded word, or `~` and a stem. Both homes
+ * The terms of one thing: what the index stores of its text. A term is a folded word, or a stem with a mark. Both homes
  * store exactly these terms, with exactly these counts and positions.
  */
 import type { EntryText } from '../model.js';
@@ -22,17 +22,26 @@ export interface EntryTerms {
   readonly terms: ReadonlyMap<string, TermUse>;
 }
 
-/** Begins the terms that are stems. No word begins with it. */
-export const stemMark = '~';
+/** Ends the terms that are stems. No word has it, and it sorts a stem right behind the word that is spelt like it. */
+const stemMark = '\u0001';
 /** Further occurrences are counted, and their places are not stored. */
 export const positionsPerTermMax = 24;
 /** Between two pieces of text, so that no phrase and no pair of near words spans them. */
-export const pieceGap = 64;
+export const pieceGap = 17;
 
 /** The term under which the other forms of a word are stored: undefined for a word that is its own stem. */
 export function stemTermOf(word: string): string | undefined {
   const stem = stemOf(word);
-  return stem === word ? undefined : stemMark + stem;
+  return stem === word ? undefined : formsTermOf(stem);
+}
+
+/** The term that other forms of a stem have. */
+export function formsTermOf(stem: string): string {
+  return stem + stemMark;
+}
+
+export function isStemTerm(term: string): boolean {
+  return term.endsWith(stemMark);
 }
 
 export function entryTermsOf(text: EntryText): EntryTerms {

@@ -1,6 +1,7 @@
 /** Every family of a data directory. */
 import { dataFamilies } from './datastore/rows.js';
 import { findFamilies } from './find/rows.js';
+import { vectorFamilies } from './find/vectors/rows.js';
 import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
@@ -21,5 +22,6 @@ export const directoryFamilies: readonly string[] = [
   ...Object.values(registryFamilies),
   ...workspacesFamilies,
   ...Object.values(findFamilies),
+  ...Object.values(vectorFamilies),
   ...Object.values(lockFamilies),
 ];

@@ -8,6 +8,7 @@ import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
+import { fencedAgentDeleted } from '../../registry/refusals.js';
 import { checkFence, leaseTimesOf } from '../../registry/lifecycle/lease.js';
 import { findAgent } from './registry/rows.js';
 
@@ -36,8 +37,7 @@ export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: 
 
 function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: string, fence: number): void {
   const agent = findAgent(tx, null, agentId);
-  if (agent === undefined)
-    throw new StoaError('fenced', `The agent ${agentId} was deleted, so fence ${fence} is no longer valid.`);
+  if (agent === undefined) throw fencedAgentDeleted(agentId, fence);
   checkFence(agent.lease, fence, leaseTimesOf(limits, outages), tx.nowMs);
 }
 

@@ -11,18 +11,19 @@ import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
+import { DirectoryNamespaceSettings } from './datastore/settings.js';
 import { directoryFamilies, directoryScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
-import { DirectoryFind } from './find/find.js';
-import { documentSource } from './datastore/verbs.js';
-import { isRoomSearched, messageSource } from './messaging/messages.js';
-import { taskSource } from './workspaces/tasks/rows.js';
+import type { DirectoryFind } from './find/find.js';
+import { openDirectoryFind } from './find/open.js';
+import { RoomRows } from './messaging/room-rows.js';
 import { DirectoryLocks } from './locks/locks.js';
-import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
+import type { DirectoryMessaging } from './messaging/messaging.js';
+import { openDirectoryMessaging } from './messaging/open.js';
 import { DirectoryOperations } from './operations.js';
 import { renameWhileHolding } from '../../registry/refusals.js';
 import { idBytes } from '../../registry/ids.js';
@@ -34,7 +35,8 @@ import { messagingRecords } from './transfer/messaging.js';
 import { directoryMove, fileMark } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { workspacesRecords } from './transfer/workspaces.js';
-import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/workspaces.js';
+import { openDirectoryWorkspaces } from './workspaces/open.js';
+import type { DirectoryWorkspaces } from './workspaces/workspaces.js';
 import { DirectoryWriter } from './writer.js';
 
 export interface DirectoryHomeOptions extends HomeOptions {
@@ -100,10 +102,13 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     agents.onRename.push((tx, _root, { record, meta }, name) =>
       locks.renameHolder(tx, meta.user, record.name, name),
     );
-    const messaging = await openDirectoryMessaging(kernel, registry, onError);
+    const rooms = new RoomRows(kernel.root);
+    const find = openDirectoryFind(kernel, rooms, onError);
+    const index = find.messages;
+    const messaging = await openDirectoryMessaging({ kernel, agents: registry, rooms, index, onError });
     return new DirectoryHome(
       kernel,
-      { registry, workspaces, locks, messaging, secrets, operatorToken },
+      { registry, workspaces, locks, messaging, find, secrets, operatorToken },
       options,
     );
   } catch (error) {
@@ -117,6 +122,7 @@ interface Parts {
   readonly workspaces: DirectoryWorkspaces;
   readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
+  readonly find: DirectoryFind;
   readonly secrets: Secrets;
   readonly operatorToken: string;
 }
@@ -131,6 +137,7 @@ export class DirectoryHome implements Home {
   readonly workspaces: DirectoryWorkspaces;
   readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
+  readonly namespaceSettings: DirectoryNamespaceSettings;
   readonly find: DirectoryFind;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
@@ -153,7 +160,7 @@ export class DirectoryHome implements Home {
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
     this.syncWrites = storeConfig?.sync_writes !== false;
-    this.writer = new DirectoryWriter(kernel, parts.registry.callerAgents);
+    this.writer = new DirectoryWriter(kernel, parts.registry.callers);
     parts.registry.forgetAbsent(this.writer, onError);
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
     const { users } = parts.registry.verbs;
@@ -162,13 +169,12 @@ export class DirectoryHome implements Home {
       ensureUser: (tx, user) => void users.ensure(tx, user),
       checkUser: (user) => this.identity.checkUser(user),
     });
-    this.find = new DirectoryFind({
+    this.namespaceSettings = new DirectoryNamespaceSettings({
       kernel,
-      sources: { data: documentSource, tasks: taskSource, messages: messageSource(limits) },
-      isRoomSeen: (roomId, user) => isRoomSearched(kernel.root, roomId, user),
-      onError,
+      ensureUser: (tx, user) => void users.ensure(tx, user),
     });
-    this.operations = new DirectoryOperations(kernel, this.writer);
+    this.find = parts.find;
+    this.operations = new DirectoryOperations(kernel, this.writer, this.find);
     this.move = directoryMove(kernel, { ...parts, sealer: parts.secrets.sealer });
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
@@ -221,14 +227,14 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
-    this.find.work.start();
+    this.find.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
     await this.registry.forgetting;
-    await this.find.work.close();
+    await this.find.close();
     await this.kernel.close();
   }
 }

@@ -13,7 +13,8 @@ import type {
   LiveServer,
   Readiness,
 } from '../../operations/model.js';
-import { type Census, PacedCensus } from '../../operations/census.js';
+import { Paced } from '../../core/waiting/paced.js';
+import type { Census } from '../../operations/census.js';
 import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
 import { takeCensus } from './census.js';
 import { allChecks } from './doctor/doctor.js';
@@ -24,18 +25,21 @@ import { keyBytesMax } from './kernel/engine.js';
 import { kernelFamilies } from './kernel/families.js';
 import { examineAll } from './kernel/inspect/doctor.js';
 import { countedStats, familyNamed, inspectFamily } from './kernel/inspect/inspect.js';
+import type { DirectoryFind } from './find/find.js';
 import type { Kernel } from './kernel/kernel.js';
 import { LongWork } from '../../operations/long-work.js';
 import { step } from './step.js';
 
 export class DirectoryOperations implements OperationsPort {
   readonly #kernel: Kernel;
+  readonly #find: DirectoryFind;
   readonly #longWork: LongWork;
-  readonly #census: PacedCensus;
+  readonly #census: Paced<Census>;
 
-  constructor(kernel: Kernel, writer: Writer) {
+  constructor(kernel: Kernel, writer: Writer, find: DirectoryFind) {
     this.#kernel = kernel;
-    this.#census = new PacedCensus(() => takeCensus(kernel));
+    this.#find = find;
+    this.#census = new Paced(() => takeCensus(kernel));
     this.#longWork = new LongWork(writer, (result) => step<unknown>(kernel.root, () => result));
   }
 
@@ -91,8 +95,10 @@ export class DirectoryOperations implements OperationsPort {
     return this.#census.read();
   }
 
-  examine(repair: boolean): AsyncIterable<ExaminedFinding> {
-    return examineAll(this.#kernel.stores, allChecks(this.#kernel), { repair });
+  async *examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+    yield* examineAll(this.#kernel.stores, allChecks(this.#kernel), { repair });
+    // After the records, which it follows from.
+    yield* this.#find.examine(repair);
   }
 
   entries(name: string, { prefix: hex = '', limit, cursor }: EntryRequest): Page<InspectedEntry> {

@@ -7,6 +7,7 @@ import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { linkKinds, userKeyBytes } from '../../registry/layout/keys.js';
 import { dataFamilies } from './datastore/rows.js';
 import { findFamilies, messagesPartition, partitionBytes } from './find/rows.js';
+import { vectorFamilies } from './find/vectors/rows.js';
 import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
@@ -64,6 +65,7 @@ export const directoryPlacements: Readonly<Record<string, Placement>> = {
   ...everyFamily(identityFamilies, inRoot),
   ...everyFamily(messagingFamilies, inRoot),
   ...everyFamily(Object.values(findFamilies), byPartition),
+  ...everyFamily(Object.values(vectorFamilies), byUser),
   ...registryPlacements,
   ...everyFamily(Object.values(dataFamilies), byUser),
   ...everyFamily(Object.values(lockFamilies), byUser),

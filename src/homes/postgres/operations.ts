@@ -8,12 +8,14 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
-import { type Census, PacedCensus } from '../../operations/census.js';
+import { Paced } from '../../core/waiting/paced.js';
+import type { Census } from '../../operations/census.js';
 import type { OperationsPort } from '../../operations/port.js';
 import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
 import { takeCensus } from './census.js';
 import { examine } from './doctor/doctor.js';
+import type { PostgresFind } from './find/find.js';
 import type { PostgresFeed } from './feed/feed.js';
 import { PostgresStep } from './write/step.js';
 import type { PostgresWriter } from './write/writer.js';
@@ -23,6 +25,7 @@ export interface PostgresOperationsOptions {
   readonly writer: PostgresWriter;
   readonly feed: PostgresFeed;
   readonly servers: Servers;
+  readonly find: PostgresFind;
   readonly storeId: string;
   /** PostgreSQL and Redis, by name. */
   readonly health: () => Promise<Readonly<Record<string, HealthCheck>>>;
@@ -38,11 +41,11 @@ export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
   readonly #options: PostgresOperationsOptions;
   readonly #longWork: LongWork;
-  readonly #census: PacedCensus;
+  readonly #census: Paced<Census>;
 
   constructor(options: PostgresOperationsOptions) {
     this.#options = options;
-    this.#census = new PacedCensus(() => takeCensus(options.sql));
+    this.#census = new Paced(() => takeCensus(options.sql));
     this.#longWork = new LongWork(options.writer, (result) => new PostgresStep([], async () => result));
   }
 
@@ -103,22 +106,32 @@ export class PostgresOperations implements OperationsPort {
     return this.#census.read();
   }
 
-  examine(repair: boolean): AsyncIterable<ExaminedFinding> {
-    return examine(this.#options.sql, repair);
+  async *examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+    yield* examine(this.#options.sql, repair);
+    // After the records, which it follows from.
+    yield* this.#options.find.examine(repair);
   }
 
   entries(): never {
-    throw new StoaError('unsupported', 'The rows of this Stoa are tables in PostgreSQL.', {
-      fix: 'Read them with psql.',
-    });
+    throw new StoaError(
+      'unsupported',
+      'stoa inspect shows the rows of a data directory, and this Stoa is on PostgreSQL.',
+      {
+        fix: 'Read the tables with psql.',
+      },
+    );
   }
 
   backup(): never {
-    throw new StoaError('unsupported', 'PostgreSQL keeps this Stoa, so its own tools back it up.', {
-      fix:
-        'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs ' +
-        '"appendonly yes". See docs/cluster.md.',
-    });
+    throw new StoaError(
+      'unsupported',
+      'stoa backup copies a data directory, and this Stoa is on PostgreSQL.',
+      {
+        fix:
+          'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs ' +
+          '"appendonly yes". See docs/cluster.md.',
+      },
+    );
   }
 
   once<Result>(

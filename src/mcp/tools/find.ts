@@ -1,7 +1,7 @@
 /** The search over everything that the caller may read. */
 import { z } from 'zod';
 import { markedText } from '../../find/excerpt.js';
-import { findKinds } from '../../find/model.js';
+import { findKinds, findModes } from '../../find/model.js';
 import { cursor, limit, nextCursor, record } from '../fields.js';
 import { defineTool } from '../tool.js';
 
@@ -10,11 +10,12 @@ const find = defineTool({
   title: 'Find',
   description:
     'Search memory, tasks and messages by words or a question, the best first. "two words" is a phrase, ' +
-    '-word excludes, begin* is a beginning. A result has kind, place (namespace, project or room) and id.',
+    '-word excludes, begin* is a beginning.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     query: z.string().min(1),
     in: z.array(z.enum(findKinds)).min(1).optional(),
+    mode: z.enum(findModes).optional(),
     namespace: z.string().optional(),
     room: z.string().optional(),
     project: z.string().optional(),

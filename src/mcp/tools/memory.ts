@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { toDocument } from '../../datastore/documents/seed-document.js';
 import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError } from '../../core/errors.js';
+import { type FindMode, findModes } from '../../find/model.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
 import { type ToolContext, defineTool } from '../tool.js';
@@ -76,11 +77,12 @@ const recall = defineTool({
   title: 'Recall',
   description:
     'Read what is stored under one key or several, or what answers a question (query, the best first). ' +
-    'Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
+    'Keys that hold nothing come back in `missing`. Use it before you ask a person.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     key: z.union([key, z.array(z.string()).min(1)]).optional(),
     query: z.string().min(1).optional().describe('Instead of key'),
+    mode: z.enum(findModes).optional(),
     namespace: z.string().optional().describe('Default for a query: all'),
     limit,
   }),
@@ -89,9 +91,9 @@ const recall = defineTool({
     const { key: asked, query, namespace: ns } = input;
     if ((asked === undefined) === (query === undefined))
       throw new StoaError('invalid_request', 'recall needs either key or query.', {
-        fix: 'Send key to read what you know the name of, or query to search.',
+        fix: 'Send key to read the entry with that name, or query to search.',
       });
-    if (query !== undefined) return recalled({ stoa, caller, signal }, query, ns, input.limit);
+    if (query !== undefined) return recalled({ stoa, caller, signal }, { ...input, query });
     const keys = [...new Set([asked ?? []].flat())];
     if (keys.length > stoa.limits.mcpKeysMax)
       throw limitError('too_large', {
@@ -185,13 +187,25 @@ function documentItem(entry: DocumentRecord) {
 }
 
 /** The documents that answer a question, as many as fit into an answer. */
+interface RecallQuery {
+  readonly query: string;
+  readonly mode?: FindMode | undefined;
+  readonly namespace?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
 async function recalled(
   { stoa, caller, signal }: Pick<ToolContext, 'stoa' | 'caller' | 'signal'>,
-  query: string,
-  namespace: string | undefined,
-  wanted: number | undefined,
+  { query, mode, namespace, limit: wanted }: RecallQuery,
 ) {
-  const page = await stoa.find.find(caller, { q: query, in: ['data'], namespace, limit: wanted, signal });
+  const page = await stoa.find.find(caller, {
+    q: query,
+    in: ['data'],
+    mode,
+    namespace,
+    limit: wanted,
+    signal,
+  });
   const items = [];
   let leftBytes = stoa.limits.mcpAnswerBytesMax;
   for (const { namespace: ns = '', key: name = '', score } of page.items) {

@@ -4,7 +4,7 @@ import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
 import type { Task } from '../../workspaces/model.js';
 import { cursor, limit, nextCursor } from '../fields.js';
-import { TaskQueue } from '../queue.js';
+import { TaskQueue } from '../../workspaces/queue.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const project = z
@@ -204,7 +204,7 @@ async function create(
   const { priority, depends_on, max_attempts, labels, run_at } = input;
   const command = required(input, 'command');
   const queue = new TaskQueue(stoa.workspaces, caller);
-  return queue.add(await queue.ensure(input.project), {
+  return queue.add(input.project, {
     command,
     ...given({ priority, depends_on, max_attempts, labels, run_at }),
   });

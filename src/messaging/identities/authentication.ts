@@ -183,12 +183,12 @@ export class SignatureCheck {
     if (nonce.length > this.#limits.nonceCharactersMax) throw refuse('nonceLong');
   }
 
-  /** The nonce is looked up before the agent, so that a replay costs only that look-up. */
+  /** Both look-ups run at the same time, because they may be in different databases. A used nonce is refused first. */
   async #signer(agent: string, nonce: string): Promise<Identity> {
     const id = canonicalUuid(agent);
     if (id === undefined) throw refuse('signerFormat');
-    if (await this.#port.nonceUsed(id, nonce)) throw refuse('nonceUsed');
-    const identity = await this.#port.identity(id);
+    const [isUsed, identity] = await Promise.all([this.#port.nonceUsed(id, nonce), this.#port.identity(id)]);
+    if (isUsed) throw refuse('nonceUsed');
     if (identity === undefined) throw refuse('signerUnknown');
     return identity;
   }

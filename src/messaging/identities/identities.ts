@@ -24,7 +24,7 @@ export interface LinkRequest {
 
 /** An identity agrees to a link: its signature over `linkText`. */
 export interface LinkConsent {
-  signed_at: number;
+  signed_at: string;
   signature: string;
 }
 
@@ -109,11 +109,11 @@ export class Identities {
 
   #checkConsent({ id, publicKey }: Identity, agentId: string, consent: LinkConsent | null): void {
     const about = {
-      fix: `Sign "${linkText(id, agentId, 0).slice(0, -1)}" followed by the time in milliseconds with the key of the identity. Send the signature and the time as "consent".`,
+      fix: `Sign "${linkText(id, agentId, '')}" followed by the time (2030-01-31T12:00:00.000Z) with the key of the identity. Send the signature and the time as "consent".`,
     };
     if (consent === null)
       throw new StoaError('forbidden', 'The request has no consent of the identity to this link.', about);
-    const ageMs = this.#port.nowMs() - consent.signed_at;
+    const ageMs = this.#port.nowMs() - Date.parse(consent.signed_at);
     if (
       ageMs >= this.#limits.linkConsentSecondsMax * 1000 ||
       ageMs < -this.#limits.signatureAheadSecondsMax * 1000

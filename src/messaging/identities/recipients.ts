@@ -1,12 +1,12 @@
 /** The identity that receives a direct message, by its id or by the name of one of the caller's agents. */
 import { type Caller, operatorCaller } from '../../core/caller.js';
-import type { RegistryService } from '../../registry/service.js';
+import type { AgentLookup } from '../../registry/agent-lookup.js';
 import { refuse } from '../refusals.js';
 import { userOf } from '../rooms/visibility.js';
 import type { Authors } from './authors.js';
 import { canonicalUuid } from './uuid.js';
 
-export type AgentNames = Pick<RegistryService, 'identityOf' | 'resolveAgent'>;
+export type AgentNames = Pick<AgentLookup, 'identityOf' | 'get'>;
 
 export interface RecipientsOptions {
   authors: Authors;
@@ -28,7 +28,7 @@ export class Recipients {
     const user = userOf(caller);
     if (caller === null || user === null || agents === undefined) throw unknownRecipient(to);
     // A signed agent, too, writes to all agents of its user. An unknown name is refused with a similar one.
-    const { record } = await agents.resolveAgent(operatorCaller(user), to);
+    const { record } = await agents.get(operatorCaller(user), to);
     const own = await agents.identityOf(user, record.name);
     return own ?? authors.recipientOf({ user, agent: record.name });
   }

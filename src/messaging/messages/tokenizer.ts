@@ -22,6 +22,12 @@ export function indexWords(text: string): string[] {
   return [...words];
 }
 
+/** Whether a text has all of these words of a query. */
+export function hasWords(text: string, words: readonly string[]): boolean {
+  const own = new Set(indexWords(text));
+  return words.every((word) => own.has(word));
+}
+
 /**
  * The words under which a message of a room is found. A word of a user's room begins with the user, so only a
  * search for that user reads it. Messages of rooms with a key are not found at all.

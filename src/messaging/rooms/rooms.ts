@@ -49,14 +49,16 @@ export class Rooms {
     return this.#options.doors.find(caller, { room, byName: true });
   }
 
-  async update(caller: Caller, given: string, change: RoomUpdate): Promise<Room> {
+  async update(caller: Caller, given: string, change: RoomUpdate, ifVersion?: number): Promise<Room> {
     return this.#write(caller, async (steps) =>
-      steps.updateRoom(caller, await this.find(caller, given), change),
+      steps.updateRoom(caller, await this.find(caller, given), change, ifVersion),
     );
   }
 
-  async delete(caller: Caller, given: string): Promise<void> {
-    await this.#write(caller, async (steps) => steps.deleteRoom(caller, await this.find(caller, given)));
+  async delete(caller: Caller, given: string, ifVersion?: number): Promise<void> {
+    await this.#write(caller, async (steps) =>
+      steps.deleteRoom(caller, await this.find(caller, given), ifVersion),
+    );
   }
 
   /** Rooms of a user by name, or with null those of all users. */

@@ -1,11 +1,10 @@
 /**
- * Search over rooms: the words of public rooms, and those of one user's rooms. Words of other users' rooms are
- * never read.
+ * Search over rooms: public rooms, and those of one user.
  */
 import type { Limits } from '../../core/settings/limits.js';
 import { type Message, type Room, isExpired } from '../model.js';
-import type { MessagePlace, MessagingPort, SearchResult } from '../port.js';
-import { ownWords, queryWords } from '../messages/tokenizer.js';
+import type { MessagePlace, MessagingPort } from '../port.js';
+import { queryWords } from '../messages/tokenizer.js';
 import { refuse } from '../refusals.js';
 import { retentionOf } from './visibility.js';
 
@@ -45,30 +44,16 @@ export async function searchRooms(
   if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');
   const words = queryWords(query);
   if (words.length === 0) return { results: [], next: null, truncated: false };
-  const asked = {
+  const { messages: found, restBeforeMs } = await port.search({
+    words,
+    owner,
     roomId,
     afterMs,
     beforeMs: from?.beforeMs ?? null,
     last: from?.last ?? null,
     // One more than is shown, to know whether there are more.
     limit: limit + 1,
-  };
-  const { messageRetentionSeconds, ownRoomRetentionSeconds } = limits;
-  const { messages: found, restBeforeMs } = merged(
-    await Promise.all([
-      port.search({ ...asked, words, retentionSeconds: messageRetentionSeconds }),
-      ...(owner === null
-        ? []
-        : [
-            port.search({
-              ...asked,
-              words: ownWords(owner, words),
-              retentionSeconds: ownRoomRetentionSeconds,
-            }),
-          ]),
-    ]),
-    limit + 1,
-  );
+  });
   const messages = found.slice(0, limit);
   const results = await withRooms(port, limits, messages, owner);
   const last = messages.at(-1);
@@ -78,19 +63,6 @@ export async function searchRooms(
   }
   const next = restBeforeMs === null ? null : { beforeMs: restBeforeMs, last: null };
   return { results, next, truncated: next !== null };
-}
-
-/** The newest of all results. A search that stopped early hides everything older from the others too. */
-function merged(results: readonly SearchResult[], limit: number): SearchResult {
-  const [first] = results;
-  if (first !== undefined && results.length === 1) return first;
-  const rests = results.flatMap(({ restBeforeMs }) => (restBeforeMs === null ? [] : [restBeforeMs]));
-  const restBeforeMs = rests.length === 0 ? null : Math.max(...rests);
-  const messages = results
-    .flatMap((result) => result.messages)
-    .filter(({ tsMs }) => restBeforeMs === null || tsMs >= restBeforeMs)
-    .toSorted((a, b) => b.tsMs - a.tsMs || (a.id < b.id ? 1 : -1));
-  return { messages: messages.slice(0, limit), restBeforeMs };
 }
 
 /** Without messages whose room has a key, belongs to others by now, or keeps messages for a shorter time. */

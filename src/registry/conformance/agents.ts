@@ -1,5 +1,6 @@
 /** Agents: made, read, changed, deleted; one of several racers wins. */
 import { userKey } from '../../identity/user-key.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import { agentStates } from '../model.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import {
@@ -34,8 +35,8 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
         spec: { cpu_millicores: 500, memory_mb: 512, runtime_version: 'latest' },
         labels: { team: 'red' },
         error_message: null,
-        created_at: startMs,
-        updated_at: startMs,
+        created_at: isoTime(startMs),
+        updated_at: isoTime(startMs),
         last_heartbeat_at: null,
         version: 1,
         presence: 'none',

@@ -1,5 +1,6 @@
 /** Leases: taken, renewed, lapsed, lost, given back. */
 import type { TestRunner } from '../../core/test-runner.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import {
   changesOf,
   OneBench,
@@ -25,12 +26,12 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       const { registry } = opened;
       const before = await runningAgent(opened);
       expect(await registry.heartbeat(alice, before.agent_id, { holder: 'node-1' })).toEqual({
-        lease: { holder: 'node-1', fence: 1, expires_at: startMs + 60_000 },
+        lease: { holder: 'node-1', fence: 1, expires_at: isoTime(startMs + 60_000) },
       });
       const announced = (await kinds(opened)).length;
       await opened.pass(20);
       expect(await registry.heartbeat(alice, before.agent_id, { holder: 'node-1' })).toEqual({
-        lease: { holder: 'node-1', fence: 1, expires_at: startMs + 80_000 },
+        lease: { holder: 'node-1', fence: 1, expires_at: isoTime(startMs + 80_000) },
       });
       const after = await registry.getAgent(alice, before.agent_id);
       expect(after).toMatchObject({
@@ -38,7 +39,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
         version: before.version,
         updated_at: before.updated_at,
         presence: 'live',
-        last_heartbeat_at: startMs + 20_000,
+        last_heartbeat_at: isoTime(startMs + 20_000),
       });
       expect(await kinds(opened)).toHaveLength(announced);
     });

@@ -1,5 +1,6 @@
 /** Sessions, and what opening and closing them does to their agent. */
 import type { AgentState } from '../model.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import {
   OneBench,
@@ -34,7 +35,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect(first).toMatchObject({
         agent_id: agentId,
         status: 'active',
-        created_at: startMs,
+        created_at: isoTime(startMs),
         closed_at: null,
       });
       const second = await registry.openSession(alice, agentId);
@@ -45,7 +46,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       opened.clock.nowMs += 7;
       expect(await registry.closeSession(alice, first.session_id)).toMatchObject({
         status: 'closed',
-        closed_at: startMs + 7,
+        closed_at: isoTime(startMs + 7),
       });
       expect((await registry.getAgent(alice, agentId)).status).toBe('running');
       await registry.closeSession(alice, second.session_id);

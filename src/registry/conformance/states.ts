@@ -1,5 +1,6 @@
 /** The table of states, changes of an agent, and what is refused at the door. */
 import { type AgentState, agentStates } from '../model.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import {
   listedByStatus,
@@ -50,7 +51,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
           expect(await attempt).toMatchObject({
             status: to,
             version: before.version + 1,
-            updated_at: opened.clock.nowMs,
+            updated_at: isoTime(opened.clock.nowMs),
           });
           const listed = await listedByStatus(opened);
           expect(listed.filter(([, id]) => id === before.agent_id)).toEqual([[to, before.agent_id]]);
@@ -123,7 +124,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
         labels: { b: '2' },
         spec: { cpu_millicores: 500, memory_mb: 1024 },
         version: 2,
-        updated_at: startMs + 5,
+        updated_at: isoTime(startMs + 5),
       });
       const announced = (await changesOf(opened)).length;
       expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toEqual(changed);
@@ -145,7 +146,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
       opened.clock.nowMs -= 60_000;
       expect(await registry.updateAgent(alice, agent_id, { name: 'ranger' })).toMatchObject({
         version: 2,
-        updated_at: startMs,
+        updated_at: isoTime(startMs),
       });
     });
 

@@ -1,5 +1,6 @@
 /** Users, and the identities that speak for their agents. */
 import { userKey } from '../../identity/user-key.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import { OneBench, type RegistryTarget, alice, bob, operator, userCaller } from './bench.js';
 
@@ -82,7 +83,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(last_seen_at);
       clock.nowMs += 1_000;
       await registry.sawUser(alice);
-      expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(clock.nowMs);
+      expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(isoTime(clock.nowMs));
     });
   });
 

@@ -90,7 +90,7 @@ export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: nu
 export function checkVersion(version: number, ifVersion: number | undefined): void {
   if (ifVersion === undefined || ifVersion === version) return;
   throw new StoaError('version_conflict', `The agent is at version ${version}, not ${ifVersion}.`, {
-    fix: 'Read it again and decide again.',
+    fix: 'Read the agent again and repeat the change on its current version.',
     details: { version, expected: ifVersion },
   });
 }

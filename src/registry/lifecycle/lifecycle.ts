@@ -75,9 +75,14 @@ export function putChange(before: StoredAgent, input: PutAgent): AgentChange {
 export function checkNewPut({ agentId, status }: PutAgent, { ifVersion }: WriteGuard): void {
   if (ifVersion !== undefined && ifVersion !== 0) throw agentNotFound(agentId);
   if (status !== undefined && status !== 'provisioning')
-    throw new StoaError('invalid_transition', `A new agent is provisioning; it cannot begin as ${status}.`, {
-      details: { from: null, to: status },
-    });
+    throw new StoaError(
+      'invalid_transition',
+      `The status of the new agent is "${status}". Expected "provisioning".`,
+      {
+        fix: 'Create the agent without a status, then start it.',
+        details: { from: null, to: status },
+      },
+    );
 }
 
 /** The timer of idleness rang. Answers null for a timer that is a leftover: a later one is set. */

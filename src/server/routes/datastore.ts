@@ -2,10 +2,12 @@
 import { data, documents, mergePatchType } from '../../api/datastore/operations.js';
 import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/datastore/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
+import type { NamespaceSettings } from '../../datastore/namespace-settings.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/documents/seed-document.js';
 import { StoaError } from '../../core/errors.js';
 import type { Page } from '../../core/paging.js';
+import type { Stoa } from '../../index.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
 import { validate } from '../../core/validate.js';
 import { goneOf } from '../request/gone.js';
@@ -13,9 +15,18 @@ import { withProgress } from '../answer/progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
 
+/** The answer has its own list of names. */
+function settingsAnswer({ vectors }: Stoa, { embed_fields: fields, ...settings }: NamespaceSettings) {
+  return { ...settings, embed_fields: fields === null ? null : [...fields], embedder: vectors.embedder };
+}
+
 const valueRoutes = routesOf('data', data, dataSchemas, {
   listNamespaces: ({ stoa, caller, query, reply }) =>
     stoa.data.listNamespaces(caller, { ...query, signal: goneOf(reply) }),
+  getSettings: async ({ stoa, caller, params }) =>
+    settingsAnswer(stoa, await stoa.namespaceSettings.read(caller, params.namespace)),
+  changeSettings: async ({ stoa, caller, params, body }) =>
+    settingsAnswer(stoa, await stoa.namespaceSettings.change(caller, params.namespace, body)),
   list: ({ stoa, caller, params, query: { values, ...asked }, reply }) =>
     positioned<Page<KeySummary> | JsonText>(stoa, async () => {
       const page = { ...asked, signal: goneOf(reply) };

@@ -8,13 +8,15 @@ import type { EventStream } from '../answer/event-stream.js';
 import { routesOf, streaming } from '../route.js';
 
 const changeRoutes = routesOf('changes', changes, changeSchemas, {
-  read: async ({ stoa, caller, query, headers, request, reply, streams }) => {
-    const topics = query.topics?.split(',').map((topic) => topic.trim());
-    if (!wantsStream(request.method, request.headers.accept))
-      return stoa.changes.read(caller, { ...query, topics });
+  read: async ({ stoa, caller, query: given, headers, request, reply, streams }) => {
+    const topics = given.topics?.split(',').map((topic) => topic.trim());
+    const project =
+      given.project === undefined ? undefined : await stoa.workspaces.projectIdOf(caller, given.project);
+    const query = { ...given, topics, project };
+    if (!wantsStream(request.method, request.headers.accept)) return stoa.changes.read(caller, query);
     const since = headers['last-event-id'] ?? query.since ?? (await stoa.changes.newest());
     const stop = new AbortController();
-    const pages = await stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
+    const pages = await stoa.changes.follow(caller, { ...query, since }, stop.signal);
     const stream = streams.open(reply, { onEnd: () => stop.abort() });
     stream.send({ event: 'position', id: since, data: { position: since } });
     void forward(pages, stream, (error) => stoa.onError(error, 'a stream of changes'));

@@ -50,7 +50,7 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
   closeSession: ({ stoa, caller, params }) =>
     stoa.registry.closeSession(caller, params.session_id, params.agent_id),
   listIdentities: async ({ stoa, caller, params, query }) => {
-    const agentId = await stoa.registry.agentIdOf(caller, params.agent_id);
+    const agentId = await stoa.registry.agents.idOf(caller, params.agent_id);
     const page = await stoa.registry.listIdentities(caller, agentId, query);
     const found = await Promise.all(
       page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),

@@ -7,6 +7,7 @@ import {
   taskSchemas,
   workspaceSchemas,
 } from '../../api/workspaces/schemas.js';
+import { TaskQueue } from '../../workspaces/queue.js';
 import { goneSignal } from '../request/gone.js';
 import { answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
@@ -63,17 +64,19 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
 
 const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   list: async ({ stoa, caller, query }) => {
-    const holder = await stoa.registry.holderNamed(caller, query.holder);
+    const holder = await stoa.registry.agents.holderNamed(caller, query.holder);
     return positioned(stoa, () => stoa.workspaces.listTasks(caller, { ...query, holder }));
   },
   inSession: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listSessionTasks(caller, params.session_id, query),
   create: ({ stoa, caller, params, body, idempotency }) =>
     stoa.workspaces.createTask(caller, params.session_id, body, { idempotency }),
+  add: ({ stoa, caller, params, body, idempotency }) =>
+    new TaskQueue(stoa.workspaces, caller).add(params.project_id, body, { idempotency }),
   ready: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listReadyTasks(caller, params.project_id, query),
   claim: async ({ stoa, caller, params, body, reply, idempotency }) => {
-    const acting = await stoa.registry.actingAs(caller, body.agent_id);
+    const acting = await stoa.registry.agents.actingAs(caller, body.agent_id);
     // A task must not go to a client that has disconnected while it waited.
     const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
     const options = { signal, idempotency };
@@ -91,6 +94,7 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   ask: ({ stoa, caller, params, body }) => stoa.workspaces.askQuestion(caller, params.task_id, body),
   answer: ({ stoa, caller, params, body }) => stoa.workspaces.answerQuestion(caller, params.task_id, body),
   release: ({ stoa, caller, params, body }) => stoa.workspaces.releaseTask(caller, params.task_id, body),
+  retry: ({ stoa, caller, params, body }) => stoa.workspaces.retryTask(caller, params.task_id, body),
   cancel: ({ stoa, caller, params, body }) => stoa.workspaces.cancelTask(caller, params.task_id, body),
 });
 

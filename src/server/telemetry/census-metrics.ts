@@ -25,7 +25,7 @@ export function measureCensus(registry: Registry, { operations, onError }: Stoa)
       },
       {
         name: 'stoa_leases',
-        help: 'Leases of agents and tasks that have not lapsed.',
+        help: 'Leases of agents and tasks that have not expired.',
         of: ({ leases }) => leases,
       },
     ],

@@ -7,6 +7,7 @@ import type { ServerLoad } from '../../operations/model.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from '../answer/event-stream.js';
 import { measureCensus } from './census-metrics.js';
+import { measureFind } from './find-metrics.js';
 import { measureProcess } from './process-metrics.js';
 import { measureTogether } from './shared-gauges.js';
 
@@ -237,6 +238,7 @@ export class Metrics {
     );
     const onError = (error: unknown): void => stoa.onError(error, 'counting for /metrics');
     measureCensus(this.registry, stoa);
+    measureFind(this.registry, stoa);
     measureTogether(this.registry, {
       read: () => stoa.changes.lagCommits(),
       onError,

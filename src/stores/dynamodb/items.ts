@@ -27,6 +27,7 @@ const optionalAttributes = [
   'metadataJson',
   'expiresAt',
   'expiresAtSeconds',
+  'indexed',
 ] as const;
 
 /** Names have no control characters, so the line break parts them. */
@@ -94,6 +95,7 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
       expiresAt: { S: expiresAt },
       expiresAtSeconds: { N: String(Math.ceil(msOf(expiresAt) / 1000)) },
     }),
+    ...(record.indexed === false && { indexed: { BOOL: false } }),
   };
   const sizeBytes = itemBytes(item);
   if (sizeBytes > itemBytesMax) {
@@ -124,6 +126,7 @@ export function fromItem(item: Item): DocumentRecord {
         'updatedAt',
         'lastAccessedAt',
         'expiresAt',
+        'indexed',
       ].map((name) => [name, plain(item[name])]),
     ),
     accessCount: plain(item['accessCount']),

@@ -25,6 +25,7 @@ export const optionalFields = [
   'metadata',
   'metadataJson',
   'expiresAt',
+  'indexed',
 ] as const;
 
 /** What a list of keys is made of. */

@@ -1,4 +1,5 @@
 /** Records that no export has: a move takes them from home to home. */
+import type { NamespaceSettings } from '../../datastore/namespace-settings.js';
 import type { TokenRecord } from '../../identity/tokens.js';
 import type { Lock } from '../../locks/model.js';
 import type { TransferRecord } from '../model.js';
@@ -19,6 +20,14 @@ export interface LockFenceLine extends TransferRecord {
   type: 'locks.fence';
   user: string;
   fence: number;
+}
+
+/** The settings of a namespace. An export of documents has none. */
+export interface NamespaceSettingsLine extends TransferRecord {
+  type: 'data.settings';
+  user: string;
+  namespace: string;
+  settings: NamespaceSettings;
 }
 
 /** The secret key of an identity that the server signs for. */

@@ -110,7 +110,9 @@ async function refuseChanges({ from, to }: MoveOptions, before: Progress): Promi
   throw new StoaError(
     'conflict',
     `${from.place} was changed during the move: its feed was at ${before.extent} and is at ${extent}.`,
-    { fix: 'See that nothing else writes to it, and run the same move again: it copies what is different.' },
+    {
+      fix: 'Make sure that nothing else writes to the source, and run the same move again. It copies the differences.',
+    },
   );
 }
 
@@ -227,7 +229,7 @@ async function verify(
     'conflict',
     `The two sides differ in ${different.map((type) => `${type} (${source[type].records} records in ${from.place}, ${sums[type].records} in ${to.place})`).join(', ')}.`,
     {
-      fix: 'See that nothing else writes to either side, and run the same move again: it copies what is missing or different. If they still differ, empty the target and begin again.',
+      fix: 'Make sure that nothing else writes to either side, and run the same move again. It copies the differences. If the sides still differ, empty the target and begin again.',
       details: {
         different: different.map((type) => ({ type, from: source[type], to: sums[type] })),
       },

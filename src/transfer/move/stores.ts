@@ -32,6 +32,7 @@ export const movedTypes = [
   'workspaces.project',
   'workspaces.session',
   'workspaces.task',
+  'data.settings',
   'locks.fence',
   'locks.lock',
   'messaging.identity',
@@ -103,8 +104,8 @@ class MovedRecords implements MoveStore {
       agentsMax: undefined,
     });
     const reason = typeof verdict === 'string' ? 'Another program writes to it.' : verdict.detail;
-    throw new StoaError('conflict', `The target does not take a record of ${skipped.type}. ${reason}`, {
-      fix: 'Make the limits of both sides the same, and see that nothing else uses the target. Then run the move again.',
+    throw new StoaError('conflict', `The target refused a record of ${skipped.type}. ${reason}`, {
+      fix: 'Make the limits of both sides the same, and make sure that nothing else uses the target. Then run the move again.',
     });
   }
 

@@ -197,6 +197,78 @@ export function taskTests(
       await expect(service.answerQuestion(ada, task.id, { answer: 'late' })).rejects.toThrow();
     });
 
+    it('retry returns a failed task with all its attempts, and refuses its former holder', async () => {
+      const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
+      const [made] = await makeTasks(service, ada, sessionId, 1);
+      await expect(service.retryTask(ada, made!.id)).rejects.toMatchObject({ code: 'conflict' });
+      const { task, lease } = await claimOne(projectId);
+      const report = { fence: lease.fence, error: 'no network', output: 'half' };
+      await service.failTask(ada, task.id, report);
+      expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
+      const retried = await service.retryTask(ada, task.id, { reason: 'the network is back' });
+      expect(retried).toMatchObject({
+        id: task.id,
+        status: 'pending',
+        claimed_by: null,
+        attempts: 0,
+        error: null,
+        output: null,
+        started_at: null,
+        completed_at: null,
+        duration: null,
+        reason: 'the network is back',
+      });
+      expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(1);
+      await expect(service.completeTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
+        code: 'fenced',
+      });
+      await expect(service.retryTask(ada, task.id)).rejects.toMatchObject({ code: 'conflict' });
+      await expect(service.retryTask(userCaller('bob'), task.id)).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      const again = await claimOne(projectId);
+      expect(again.task.id).toBe(task.id);
+      expect(again.lease.fence).toBeGreaterThan(lease.fence);
+      await service.completeTask(ada, task.id, { fence: again.lease.fence });
+      await expect(service.retryTask(ada, task.id)).rejects.toMatchObject({ code: 'conflict' });
+      expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
+    });
+
+    it('a retried task waits for its dependencies, which must be retried first', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const first = await service.createTask(ada, sessionId, { command: 'first' });
+      const second = await service.createTask(ada, sessionId, { command: 'second', depends_on: [first.id] });
+      await service.cancelTask(ada, first.id);
+      await expect(service.retryTask(ada, second.id)).rejects.toMatchObject({
+        code: 'conflict',
+        details: { depends_on: first.id },
+      });
+      await service.retryTask(ada, first.id);
+      expect((await service.getTask(ada, second.id)).status).toBe('cancelled');
+      await service.retryTask(ada, second.id);
+      const claim = await claimOne(projectId);
+      expect(claim.task.id).toBe(first.id);
+      expect(await service.claimTask(ada, projectId)).toBeNull();
+      await service.completeTask(ada, first.id, { fence: claim.lease.fence });
+      expect((await claimOne(projectId)).task.id).toBe(second.id);
+    });
+
+    it('a list says when the lease of each held task ends', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      await makeTasks(service, ada, sessionId, 2);
+      const { task, lease } = await claimOne(projectId);
+      const ends = async (): Promise<Map<string, string | null>> => {
+        const { items } = await service.listTasks(ada, { project: projectId });
+        return new Map(items.map(({ id, lease_expires_at }) => [id, lease_expires_at]));
+      };
+      expect((await ends()).get(task.id)).toBe(lease.expires_at);
+      bench.pass(20);
+      const renewed = await service.heartbeatTask(ada, task.id, { fence: lease.fence });
+      expect((await ends()).get(task.id)).toBe(renewed.lease.expires_at);
+      await service.releaseTask(ada, task.id);
+      expect([...(await ends()).values()]).toEqual([null, null]);
+    });
+
     it('only a pending task can be changed, and a new priority changes the claim order', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [first, second] = await makeTasks(service, ada, sessionId, 2);

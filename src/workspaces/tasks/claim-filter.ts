@@ -32,6 +32,11 @@ export function accepts({ labels, without, skills }: ClaimFilter, of: readonly s
   );
 }
 
+/** Whether the claim takes any task. */
+export function acceptsAll({ labels, without, skills }: ClaimFilter): boolean {
+  return labels.length === 0 && without.length === 0 && skills === null;
+}
+
 /** Each label once, in one order, in one form of Unicode. */
 export function labelSet(labels: readonly string[]): string[] {
   return [...new Set(labels.map((label) => label.normalize('NFC')))].toSorted();

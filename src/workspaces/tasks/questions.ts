@@ -4,7 +4,8 @@
  */
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type Task, isoTime } from '../model.js';
+import { isoTime } from '../../core/text/iso-time.js';
+import type { Task } from '../model.js';
 import type { Reporter } from '../port.js';
 import type { AnswerRequest, AskRequest } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';

@@ -1,5 +1,6 @@
 /** When a task may run: its start time, and the pause after a failed attempt. */
-import { type Task, type TaskRetry, isoTime } from '../model.js';
+import type { Task, TaskRetry } from '../model.js';
+import { isoTime } from '../../core/text/iso-time.js';
 import type { NewTask } from '../schemas.js';
 
 const retryMaxSecondsDefault = 3_600;

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen, isoTime } from '../model.js';
+import { isoTime } from '../../core/text/iso-time.js';
+import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen } from '../model.js';
 import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
@@ -237,13 +238,18 @@ export function eventOf(before: Task, after: Task): string {
   return after.status === 'pending' ? 'returned' : after.status;
 }
 
+/** What a change of a task says about the task before it. */
+export function factsOf({ status, claimed_by }: Task): Record<string, string> {
+  return { from: status, ...(claimed_by !== null && { holder: claimed_by }) };
+}
+
 /** The reason of a pending task that is cancelled because a dependency failed or was deleted. */
 export function blockedForever(dependency: string): string {
   return `It depends on ${dependency}, which will not be completed.`;
 }
 
 export function lapsedReason(lease: TaskLease): string {
-  return `The lease of ${lease.holder} (fence ${lease.fence}) lapsed.`;
+  return `The lease of ${lease.holder} (fence ${lease.fence}) expired.`;
 }
 
 export function presenceLostReason(holder: string): string {
@@ -252,6 +258,11 @@ export function presenceLostReason(holder: string): string {
 
 export function claimLease(lease: TaskLease): ClaimLease {
   return { fence: lease.fence, expires_at: isoTime(lease.expiresAtMs) };
+}
+
+/** When the claim on a listed task ends, unless its holder renews it. */
+export function leaseEnd(lease: TaskLease | undefined): string | null {
+  return lease === undefined || lease.holder === null ? null : isoTime(lease.expiresAtMs);
 }
 
 /** The lease, if `fence` belongs to its current holder. Throws `fenced` otherwise: the write is too late. */
@@ -276,7 +287,7 @@ export function checkHolder(
     });
   }
   if (endOf(lease) <= nowMs) {
-    throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, {
+    throw new StoaError('fenced', `The lease with fence ${fence} has expired.`, {
       fix: 'Discard the work and claim another task. Send heartbeats more often.',
       details,
     });

@@ -21,13 +21,13 @@ function printed(write: (output: Output) => void, options: Partial<OutputOptions
 }
 
 test('times are exact in the fields of a value and in wide tables', () => {
-  const at = Date.UTC(2026, 0, 31, 12);
+  const at = '2026-01-31T12:00:00.000Z';
   const headings = ['AT', 'CREATED', 'UPDATED', 'EXPIRES', 'CLOSED_AT', 'LAST_USED_AT', 'LAST_SEEN'];
   const table = printed(
     (output) =>
       output.list(
         { items: [at] },
-        headings.map((heading) => [heading, (item: number) => item] as const),
+        headings.map((heading) => [heading, (item: string) => item] as const),
         '',
       ),
     { wide: true },

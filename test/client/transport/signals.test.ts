@@ -25,7 +25,8 @@ function callsOf(
   const direct = agent.direct;
   return {
     'agents.keepAlive': () => stoa.agents.keepAlive('a', settings),
-    'agents.link': () => stoa.agents.link('a', { identity: id, signed_at: 1, signature: '' }, settings),
+    'agents.link': () =>
+      stoa.agents.link('a', { identity: id, signed_at: '2026-01-31T12:00:00.000Z', signature: '' }, settings),
     'agents.unlink': () => stoa.agents.unlink(id, settings),
     'changes.read': () => stoa.changes.read(settings),
     commit: () => stoa.commit({ operations: [{ op: 'data.delete', key: 'k' }] }, settings),
@@ -44,6 +45,8 @@ function callsOf(
     'data.update': () => data.update('k', () => 1, settings),
     'data.increment': () => data.increment('k', 1, settings),
     'data.append': () => data.append('k', [1], settings),
+    'data.settings': () => data.settings(settings),
+    'data.changeSettings': () => data.changeSettings({ embed: false }, settings),
     'data.mergePatch': () => data.mergePatch('k', {}, settings),
     'tasks.claim': () => stoa.tasks.claim('p', settings),
     'room.post': () => room.post('b', settings),

@@ -102,6 +102,7 @@ test('the watch of a project sends every kind of change of its tasks', async () 
   const last = await alice.tasks.create(session.id, { command: 'last' });
   await overwritten(() => alice.tasks.update(last.id, { priority: 3 }));
   await alice.tasks.cancel(last.id);
+  await alice.tasks.retry(last.id);
   await alice.tasks.delete(last.id);
   await alice.tasks.create(elsewhere.id, { command: 'not of this project' });
   await alice.sessions.delete(emptied.id);
@@ -118,6 +119,7 @@ test('the watch of a project sends every kind of change of its tasks', async () 
       'completed',
       'failed',
       'cancelled',
+      'retried',
       'imported',
       'deleted',
     ].map((event) => `task.${event}`),

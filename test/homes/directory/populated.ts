@@ -4,7 +4,6 @@ import { restoreMessage } from '../../../src/homes/directory/messaging/messages.
 import { readRoom } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
-import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { newUlid } from '../../../src/messaging/messages/ulid.js';
 import { uuidBytes } from '../../../src/messaging/identities/uuid.js';
@@ -98,9 +97,7 @@ export async function populate(stoa: Stoa): Promise<void> {
     port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
   const opening = await post(room.id, 'filed words are filed early');
   await post(closed.id, 'nobody finds this');
-  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
   await post(room.id, 'filed words come again', opening.id);
-  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
   await post(room.id, 'these words wait', opening.id);
   // As another AICQ server writes one: its id and its time are of two moments.
   const imported = {

@@ -42,6 +42,8 @@ beforeAll(async () => {
   for (const key of ['a', 'b', 'c']) await data.set(ada, 'notes', key, key);
   await data.delete(ada, 'notes', 'b');
   await identity.createToken(operatorCaller(), 'ada', {}, null);
+  await stoa.locks.acquire(ada, 'deploy', {});
+  await messaging.rooms.create(ada, { name: 'team', is_private: false, key: '', owner: 'ada' }, null);
   await messaging.rooms.post(ada, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
 });
 afterAll(async () => {
@@ -66,10 +68,41 @@ it.each([
   ['the agents of a user', 'UPDATE registry.users SET agents = agents + 1', 'The user counts'],
   ['the sessions of an agent', 'UPDATE registry.agents SET active_sessions = 9', 'The agent counts 9'],
   ['an owner that is missing', "DELETE FROM registry.owners WHERE id LIKE 'token:%'", 'names its owner'],
+  ['an owner of nothing', "INSERT INTO registry.owners VALUES ('gone', 'ada')", 'does not exist'],
+  [
+    'an owner that is another user',
+    "UPDATE registry.owners SET user_id = 'eve' WHERE id LIKE 'token:%'",
+    'another owner',
+  ],
+  [
+    'a lease of an agent that would never end',
+    "UPDATE registry.agents SET lease_holder = 'one', lease_fence = 9, lease_timer_at = NULL WHERE name = 'one'",
+    'would never end',
+  ],
+  [
+    'the dependencies of a task',
+    "UPDATE workspaces.tasks SET blockers = 3 WHERE command = 'waits'",
+    'counts 3 unfinished dependencies and has 0',
+  ],
+  [
+    'a fencing number that would be given out again',
+    'UPDATE locks.fences SET fence = 0',
+    'last one given out is 0',
+  ],
+  [
+    'a room of a user with two names',
+    "UPDATE messaging.room_facts SET name = 'other' WHERE owner IS NOT NULL",
+    'another name',
+  ],
   ['the size of the feed', 'UPDATE feed.extent SET size_bytes = 1', 'The feed counts 1 bytes'],
 ])('finds and repairs %s', async (_what, damage, problem) => {
   await sql.unsafe(damage);
   expect((await findings()).join('\n')).toContain(problem);
   expect((await findings(true)).join('\n')).toContain(problem);
   expect(await findings()).toEqual([]);
+});
+
+it('reports a claimed task whose lease nobody holds', async () => {
+  await sql.unsafe('UPDATE workspaces.leases SET holder = NULL WHERE holder IS NOT NULL');
+  expect((await findings()).join('\n')).toContain('and its lease is held by nobody');
 });

@@ -21,7 +21,7 @@ import { migrateFind } from '../../../src/homes/postgres/find/schema.js';
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
 import { migrate } from '../../../src/homes/postgres/database/migrate.js';
 import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
-import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
+import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/open.js';
 import { PostgresWriter } from '../../../src/homes/postgres/write/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../src/workspaces/service.js';

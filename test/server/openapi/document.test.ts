@@ -10,9 +10,19 @@ interface Operation {
   summary: string;
   tags: string[];
   security: unknown[];
-  parameters: { in: string; name: string }[];
+  parameters: { in: string; name: string; schema: Schema }[];
+  requestBody?: unknown;
   responses: Record<string, unknown>;
   'x-codeSamples': { label: string; source: string }[];
+}
+
+/** What the tests look at in a schema. */
+interface Schema {
+  type?: unknown;
+  $ref?: string;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  properties?: Record<string, Schema>;
 }
 
 let document: {
@@ -86,6 +96,40 @@ test('every reference leads somewhere and every schema compiles', () => {
   ajv.addSchema({ $id: 'openapi', ...document });
   for (const name of Object.keys(document.components.schemas))
     expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
+});
+
+test('every time under /v1 is text by ISO 8601, in requests and in answers', () => {
+  const timeNamed =
+    /(^|_)at$|At$|^(ts|time|timestamp|before|after)$|^expires(_at)?$|^last_(seen|active|used)/;
+  const numbers: string[] = [];
+  const seen = new Set<unknown>();
+  const types = (schema: Schema): unknown[] => [
+    schema.type,
+    ...[...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap(types),
+  ];
+  const walk = (value: unknown, where: string): void => {
+    if (typeof value !== 'object' || value === null || seen.has(value)) return;
+    seen.add(value);
+    const { $ref, properties = {} } = value as Schema;
+    if ($ref !== undefined)
+      walk(document.components.schemas[$ref.slice($ref.lastIndexOf('/') + 1)], `${where} ${$ref}`);
+    for (const [name, schema] of Object.entries(properties)) {
+      const shown = types(schema).flat();
+      if (timeNamed.test(name) && (shown.includes('integer') || shown.includes('number')))
+        numbers.push(`${where} ${name}`);
+    }
+    for (const [key, inner] of Object.entries(value)) if (key !== 'example') walk(inner, where);
+  };
+  for (const [path, methods] of Object.entries(document.paths)) {
+    if (!path.startsWith('/v1/')) continue;
+    for (const operation of Object.values(methods)) {
+      for (const { name, schema } of operation.parameters)
+        walk({ properties: { [name]: schema } }, `${operation.operationId} parameter`);
+      walk(operation.requestBody, `${operation.operationId} body`);
+      walk(operation.responses, `${operation.operationId} answer`);
+    }
+  }
+  expect(numbers).toEqual([]);
 });
 
 test('the page loads nothing from elsewhere and runs no inline script', async () => {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { routeGroups } from '../../../src/server/routes/index.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Running } from '../running.js';
 
 let running: Running;
@@ -131,4 +132,32 @@ test("a request without Host is a 400 in messaging's own shape, and good in HTTP
   expect(
     await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`),
   ).toMatch(/^HTTP\/1\.1 403 /);
+});
+
+describe('every route', () => {
+  const routes = routeGroups.flatMap((group) => group.routes);
+  const calls = routes.map(({ method, path }) => [method, path.replaceAll(/\{[^}]+\}/g, 'x')] as const);
+
+  test('refuses a page of another site, also for streams and whoever the caller is', async () => {
+    const open: string[] = [];
+    for (const [method, path] of calls)
+      for (const accept of ['application/json', 'text/event-stream', 'text/html']) {
+        const headers = { origin: 'https://evil.example', accept };
+        const { status } = await running.ask(method, path, { as: running.operator, headers });
+        if (status !== 403) open.push(`${method} ${path}: ${status}`);
+      }
+    expect(open).toEqual([]);
+  });
+
+  test('under /v1, /mcp and /console refuses the name of another host', async () => {
+    const open: string[] = [];
+    for (const [method, path] of calls) {
+      if (!/^\/(?:v1|mcp|console)(?:\/|$)/.test(path)) continue;
+      const answer = await running.bytes(
+        `${method} ${path} HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
+      );
+      if (!answer.startsWith('HTTP/1.1 403 ')) open.push(`${method} ${path}: ${answer.slice(0, 20)}`);
+    }
+    expect(open).toEqual([]);
+  });
 });

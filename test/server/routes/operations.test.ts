@@ -31,6 +31,9 @@ test('metrics count requests by route, and name no id', async () => {
     'stoa_feed_lag_commits',
     'stoa_expiry_backlog_seconds',
     'stoa_leases',
+    'stoa_find_waiting',
+    'stoa_find_segments',
+    'stoa_find_bytes',
   ])
     expect(text).toMatch(new RegExp(`^${name}`, 'm'));
 });

@@ -19,6 +19,11 @@ async function document({ stoa }: Running, value: unknown, body?: unknown): Prom
 
 export const dataRows: Record<string, Row> = {
   'GET /v1/data': { request: () => ({ path: '/v1/data' }), status: listing },
+  'GET /v1/namespaces/{namespace}': { request: () => ({ path: '/v1/namespaces/rows' }), status: listing },
+  'PATCH /v1/namespaces/{namespace}': {
+    request: () => ({ path: '/v1/namespaces/rows', body: { embed: false } }),
+    status: writing,
+  },
   'GET /v1/data/{namespace}': { request: () => ({ path: '/v1/data/rows?values=1' }), status: listing },
   'POST /v1/data/{namespace}': {
     request: () => ({ path: '/v1/data/rows', body: { set: { batch: 1 }, get: ['batch'] } }),

@@ -132,7 +132,7 @@ export const messagingRows: Record<string, Row> = {
         email: null,
         proven: true,
       });
-      const signedAt = Date.now();
+      const signedAt = new Date().toISOString();
       const signature = sign(secretKey, linkText(identity.id, agent_id, signedAt)).toString('base64');
       return {
         path: `/v1/identities/${identity.id}/link`,

@@ -82,6 +82,10 @@ export const platformRows: Record<string, Row> = {
     request: () => ({ path: '/v1/find', body: { q: 'gate', filter: { status: 'open' } } }),
     status: statuses(200, 200, 200, 200, 200, 401),
   },
+  'POST /v1/find/reindex': {
+    request: () => ({ path: '/v1/find/reindex', body: {} }),
+    status: statuses(200, 200, 200, 403, 403, 401),
+  },
   'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
   'POST /v1/backups': {
     request: () => ({

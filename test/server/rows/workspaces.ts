@@ -55,6 +55,12 @@ function onClaimed(verb: string, more: object = {}): Row['request'] {
   };
 }
 
+async function onCancelled(running: Running): Promise<RowRequest> {
+  const { task } = await makeThings(running);
+  await running.stoa.workspaces.cancelTask(alice, task);
+  return { path: `/v1/tasks/${task}/retry`, body: {} };
+}
+
 async function onHeld(running: Running, agentId: string): Promise<RowRequest> {
   const { path } = await onClaimed('release')(running, agentId);
   return { path, body: {} };
@@ -128,6 +134,10 @@ export const workspaceRows: Record<string, Row> = {
     request: on('project', 'projects', '/tasks/claim', {}),
     status: writing,
   },
+  'POST /v1/projects/{project_id}/tasks': {
+    request: on('project', 'projects', '/tasks', { command: 'new' }),
+    status: making,
+  },
   'GET /v1/sessions/{session_id}': { request: on('session', 'sessions'), status: reading },
   'PATCH /v1/sessions/{session_id}': {
     request: on('session', 'sessions', '', { status: 'idle' }),
@@ -156,6 +166,7 @@ export const workspaceRows: Record<string, Row> = {
   'POST /v1/tasks/{task_id}/answer': { request: onQuestion, status: statuses(200, 200, 404, 403, 403, 401) },
   'POST /v1/tasks/{task_id}/release': { request: onHeld, status: writing },
   'POST /v1/tasks/{task_id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
+  'POST /v1/tasks/{task_id}/retry': { request: onCancelled, status: writing },
   'POST /v1/secrets/rekey': {
     request: () => ({ path: '/v1/secrets/rekey' }),
     status: statuses(200, 403, 403, 403, 403, 401),

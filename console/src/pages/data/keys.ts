@@ -73,7 +73,7 @@ export function useKeys(namespace: string | undefined, prefix: string): Keys {
                 key,
                 version: version ?? 1,
                 sizeBytes: after.get(key)?.sizeBytes ?? 0,
-                updatedAt: new Date(at).toISOString(),
+                updatedAt: at,
               });
             else after.delete(key);
           }

@@ -10,6 +10,7 @@ import { Button, CopyButton, Empty, Loading, Problem } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { keyText } from '../fleet/model.js';
+import { placeOf } from '../places.js';
 
 const domains = ['data', 'registry', 'workspaces', 'messaging', 'identity', 'locks'] as const;
 const shownMax = 20_000;
@@ -21,7 +22,16 @@ export function FeedPage() {
   const domain = query.get('domain') ?? '';
   const words = (query.get('filter') ?? '').trim().toLowerCase();
   const position = query.get('position') ?? undefined;
+  const at = query.get('at') ?? undefined;
   const feed = useFeed(position);
+  const { agents, tasks, feed: live } = useWorld();
+  useObservable(agents.round);
+  useObservable(tasks.round);
+  useEffect(() => {
+    // For the names in the rows.
+    agents.use();
+    tasks.use();
+  }, [agents, tasks]);
   const items = useMemo(
     () =>
       feed.items.filter(
@@ -30,6 +40,11 @@ export function FeedPage() {
       ),
     [feed.items, domain, words],
   );
+  const shown = at === undefined ? undefined : items.find(({ seq }) => String(seq) === at);
+  useEffect(() => {
+    // The address names a change: the window that has it is read.
+    if (at !== undefined && shown === undefined && !feed.isLoading) feed.readEarlier();
+  }, [at, shown, feed.isLoading, items.length]);
   return (
     <section class="main-column" aria-label="Feed">
       <header class="page-head">
@@ -39,7 +54,7 @@ export function FeedPage() {
           {feed.isPaused ? `Go on${feed.heldCount > 0 ? ` (${feed.heldCount} new)` : ''}` : 'Pause'}
         </Button>
         {position === undefined ? null : (
-          <Button onClick={() => setQuery({ position: undefined })}>Show the newest</Button>
+          <Button onClick={() => setQuery({ position: undefined, at: undefined })}>Show the newest</Button>
         )}
         <label class="choice">
           <span class="visually-hidden">Domain</span>
@@ -60,7 +75,7 @@ export function FeedPage() {
         />
       </header>
       {feed.failure === undefined ? null : (
-        <Problem failure={feed.failure} onRetry={() => setQuery({ position: undefined })} />
+        <Problem failure={feed.failure} onRetry={() => setQuery({ position: undefined, at: undefined })} />
       )}
       <div class="list-frame">
         <VirtualList<ChangeItem>
@@ -68,8 +83,15 @@ export function FeedPage() {
           rowHeight={34}
           label="Changes, newest first"
           class="feed"
-          keyOf={({ seq, kind, id }) => `${seq} ${kind} ${id}`}
-          row={(change) => <ChangeRow change={change} position={feed.positionOf(change.seq)} />}
+          keyOf={rowKey}
+          shown={shown && rowKey(shown)}
+          row={(change) => (
+            <ChangeRow
+              change={change}
+              position={feed.positionOf(change.seq) ?? position ?? live.position}
+              isShared={String(change.seq) === at}
+            />
+          )}
           onEnd={feed.readEarlier}
           onScroll={feed.onScroll}
           empty={
@@ -85,6 +107,10 @@ export function FeedPage() {
       </div>
     </section>
   );
+}
+
+function rowKey({ seq, kind, id }: ChangeItem): string {
+  return `${seq} ${kind} ${id}`;
 }
 
 function textOf({ kind, id, user, agent, facts }: ChangeItem): string {
@@ -200,9 +226,17 @@ function useFeed(position: string | undefined): Feed {
   };
 }
 
-function ChangeRow({ change, position }: { change: ChangeItem; position: string | undefined }) {
+function ChangeRow({
+  change,
+  position,
+  isShared,
+}: {
+  change: ChangeItem;
+  position: string | undefined;
+  isShared: boolean;
+}) {
   const to = placeOf(change);
-  const name = change.domain === 'data' ? keyText(change) : shortId(change.id);
+  const name = useName(change);
   const detail = factsText(change);
   const content = (
     <>
@@ -210,13 +244,13 @@ function ChangeRow({ change, position }: { change: ChangeItem; position: string 
         <Ago at={change.at} />
       </span>
       <span class={`change-kind ${change.domain}`}>{change.kind}</span>
-      <span class="clip mono">{visible(name)}</span>
+      <span class={`clip ${change.domain === 'data' ? 'mono' : ''}`}>{visible(name)}</span>
       <span class="clip muted">{visible(detail)}</span>
       <span class="clip change-by">{visible(change.agent ?? change.user ?? '')}</span>
     </>
   );
   return (
-    <div class="change-row">
+    <div class={`change-row ${isShared ? 'shared' : ''}`}>
       {to === undefined ? (
         <span class="change-line">{content}</span>
       ) : (
@@ -227,11 +261,18 @@ function ChangeRow({ change, position }: { change: ChangeItem; position: string 
       {position === undefined ? null : (
         <CopyButton
           label="Copy a link to this position"
-          text={globalThis.location.origin + href(['feed'], { position })}
+          text={globalThis.location.origin + href(['feed'], { position, at: String(change.seq) })}
         />
       )}
     </div>
   );
+}
+
+/** What people call the thing: the key of a document, the name of an agent, the command of a task. */
+function useName(change: ChangeItem): string {
+  const { agents, tasks } = useWorld();
+  if (change.domain === 'data') return keyText(change);
+  return agents.items.get(change.id)?.name ?? tasks.items.get(change.id)?.command ?? shortId(change.id);
 }
 
 function factsText({ facts, domain, version }: ChangeItem): string {
@@ -241,14 +282,4 @@ function factsText({ facts, domain, version }: ChangeItem): string {
   if (typeof reason === 'string') return reason;
   if (typeof room === 'string') return room;
   return domain === 'data' && version !== null ? `version ${version}` : '';
-}
-
-/** Where the changed object is shown. */
-export function placeOf({ kind, id, facts }: ChangeItem): string | undefined {
-  if (kind.startsWith('agent.')) return href(['fleet', id]);
-  if (kind.startsWith('task.')) return href(['work', id]);
-  const { namespace, key, room } = facts ?? {};
-  if (typeof namespace === 'string')
-    return href(['data', namespace, ...(typeof key === 'string' ? [key] : [])]);
-  return typeof room === 'string' ? href(['rooms', room]) : undefined;
 }

@@ -1,9 +1,8 @@
 /** What needs a person: questions, tasks without attempts left, lost agents, a disk that is nearly full. */
-import { useEffect, useState } from 'preact/hooks';
+import type { Disk } from '../../live/metrics.js';
 import type { AgentAnswer, ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
-import { fetchText } from '../../stoa.js';
-import { readMetric } from '../../metrics.js';
+import { useObservable } from '../../observable.js';
 
 export interface Attention {
   readonly questions: readonly ListedTask[];
@@ -25,42 +24,13 @@ export function attentionOf(agents: readonly AgentAnswer[], tasks: readonly List
   };
 }
 
-export interface Disk {
-  readonly freeBytes: number;
-  readonly sizeBytes: number;
-}
-
-const diskEveryMs = 30_000;
 /** Below this share of free space the disk needs a person. */
 const diskLowShare = 0.1;
 
 /** Undefined where the server has no disk of its own, or the caller may not see it. */
 export function useDisk(): Disk | undefined {
-  const { view } = useWorld();
-  const [disk, setDisk] = useState<Disk | undefined>(undefined);
-  useEffect(() => {
-    if (!view.isOperator) return undefined;
-    const stop = new AbortController();
-    const look = async (): Promise<void> => {
-      try {
-        const text = await fetchText('/metrics', view.session, stop.signal);
-        const [freeBytes, sizeBytes] = [
-          readMetric(text, 'stoa_disk_free_bytes'),
-          readMetric(text, 'stoa_disk_size_bytes'),
-        ];
-        if (freeBytes !== undefined && sizeBytes !== undefined) setDisk({ freeBytes, sizeBytes });
-      } catch {
-        // The state of the connection is shown beside the navigation.
-      }
-    };
-    void look();
-    const timer = setInterval(() => void look(), diskEveryMs);
-    return () => {
-      clearInterval(timer);
-      stop.abort();
-    };
-  }, [view]);
-  return disk;
+  const { metrics } = useWorld();
+  return useObservable(metrics.readings).at(-1)?.disk;
 }
 
 export function isLow({ freeBytes, sizeBytes }: Disk): boolean {

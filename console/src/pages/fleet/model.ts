@@ -85,7 +85,8 @@ export class Activities {
   take(changes: readonly ChangeItem[]): void {
     for (const change of changes) {
       const from = change.kind === 'message.posted' ? change.facts?.['from'] : undefined;
-      if (typeof from === 'string') this.#byIdentity.set(from, { atMs: change.at, id: change.id });
+      if (typeof from === 'string')
+        this.#byIdentity.set(from, { atMs: Date.parse(change.at), id: change.id });
       if (change.agent === null) continue;
       const key = agentKey(change.user, change.agent);
       const known = this.#byAgent.get(key) ?? {
@@ -94,7 +95,8 @@ export class Activities {
         saidAtMs: undefined,
         said: undefined,
       };
-      if (change.domain === 'data') Object.assign(known, { wroteAtMs: change.at, wrote: keyText(change) });
+      if (change.domain === 'data')
+        Object.assign(known, { wroteAtMs: Date.parse(change.at), wrote: keyText(change) });
       else continue;
       this.#byAgent.set(key, known);
     }
@@ -146,14 +148,14 @@ export function presenceHistory(
   let present = presentNow;
   for (const { kind, at } of changes.toReversed()) {
     if (kind === 'agent.present') {
-      points.push({ atMs: at, present, lost: false });
+      points.push({ atMs: Date.parse(at), present, lost: false });
       present = Math.max(0, present - 1);
     } else if (kind === 'agent.lost' || kind === 'agent.released') {
-      points.push({ atMs: at, present, lost: kind === 'agent.lost' });
+      points.push({ atMs: Date.parse(at), present, lost: kind === 'agent.lost' });
       present += 1;
     }
   }
   const oldest = changes[0]?.at;
-  if (oldest !== undefined) points.push({ atMs: oldest, present, lost: false });
+  if (oldest !== undefined) points.push({ atMs: Date.parse(oldest), present, lost: false });
   return points;
 }

@@ -4,7 +4,8 @@ import type { AgentAnswer, ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { countText, visible } from '../../ui/format.js';
 import { Status } from '../../ui/parts.js';
-import { Ago, Since, durationText, exactText, useClock } from '../../ui/time.js';
+import { Lease } from '../../ui/lease.js';
+import { Ago, Since } from '../../ui/time.js';
 import { type Activity, type AgentState, presenceTones, stateTones, taskOf } from './model.js';
 
 export function GroupRow({ state, count }: { state: AgentState; count: number }) {
@@ -68,22 +69,15 @@ export function AgentRow(props: {
 
 /** The rest of the lease, as a bar and in words. */
 export function LeaseLeft({ agent }: { agent: AgentAnswer }) {
-  const now = useClock();
-  const { presence, lease, last_heartbeat_at: renewedAtMs } = agent;
+  const { presence, lease, last_heartbeat_at: renewedAt } = agent;
   if (lease === null || presence !== 'live')
     return <Status name={presence === 'none' ? 'absent' : presence} tone={presenceTones[presence]} />;
-  const wholeMs = Math.max(1, lease.expires_at - (renewedAtMs ?? now));
-  const leftMs = Math.max(0, lease.expires_at - now);
-  const share = Math.min(1, leftMs / wholeMs);
+  const untilMs = Date.parse(lease.expires_at);
   return (
-    <span
-      class="lease"
-      title={`Held by ${lease.holder} (fence ${lease.fence}) until ${exactText(lease.expires_at)}`}
-    >
-      <span class="lease-bar">
-        <span class={share < 0.25 ? 'low' : ''} style={{ transform: `scaleX(${share.toFixed(3)})` }} />
-      </span>
-      <span>{durationText(leftMs)}</span>
-    </span>
+    <Lease
+      untilMs={untilMs}
+      wholeMs={renewedAt === null ? 60_000 : untilMs - Date.parse(renewedAt)}
+      about={`Held by ${lease.holder} (fence ${lease.fence})`}
+    />
   );
 }

@@ -1,56 +1,25 @@
-/** Throughput and latency, from the counters of /metrics read again and again. */
-import { useEffect, useState } from 'preact/hooks';
-import { type Sample, readMetrics } from '../../metrics.js';
-import type { Session } from '../../session.js';
-import { fetchText } from '../../stoa.js';
+/** Throughput and latency, from the counters of /metrics. */
+import { type Reading, readEveryMs, readingsMax, timeWithin } from '../../live/metrics.js';
+import { useWorld } from '../../live/use-world.js';
+import { useObservable } from '../../observable.js';
 import { Chart, type Point } from '../../ui/chart.js';
 import { countText, sizeText } from '../../ui/format.js';
 
-const everyMs = 2_000;
-const pointsMax = 150;
-
-interface Reading {
-  readonly atMs: number;
-  readonly requests: number;
-  readonly requestSeconds: number;
-  readonly commits: number;
-  readonly memory: number;
-}
-
-export function Charts({ session }: { session: Session }) {
-  const [readings, setReadings] = useState<readonly Reading[]>([]);
-  useEffect(() => {
-    const stop = new AbortController();
-    const read = async (): Promise<void> => {
-      try {
-        const samples = readMetrics(await fetchText('/metrics', session, stop.signal));
-        setReadings((before) => [...before, readingOf(samples)].slice(-pointsMax));
-      } catch {
-        // A gap in the line; the state of the connection is shown beside the navigation.
-      }
-    };
-    void read();
-    const timer = setInterval(() => document.hidden || void read(), everyMs);
-    return () => {
-      clearInterval(timer);
-      stop.abort();
-    };
-  }, [session]);
+export function Charts() {
+  const { metrics } = useWorld();
+  const readings = useObservable(metrics.readings);
   const toMs = readings.at(-1)?.atMs ?? Date.now();
-  const scale = { fromMs: toMs - pointsMax * everyMs, toMs };
+  const fromMs = Math.max(toMs - readingsMax * readEveryMs, Math.min(readings[0]?.atMs ?? 0, toMs - 60_000));
+  const scale = { fromMs, toMs };
   return (
-    <section class="box wide charts">
+    <section class="box wide charts" aria-label="Charts">
       <Chart title="Requests a second" points={rates(readings, 'requests')} text={rateText} {...scale} />
-      <Chart
-        title="Mean time of a request"
-        points={means(readings)}
-        text={(ms) => `${ms.toFixed(1)} ms`}
-        {...scale}
-      />
+      <Chart title="Half of the requests within" points={times(readings, 0.5)} text={timeText} {...scale} />
+      <Chart title="99 % of the requests within" points={times(readings, 0.99)} text={timeText} {...scale} />
       <Chart title="Commits a second" points={rates(readings, 'commits')} text={rateText} {...scale} />
       <Chart
         title="Memory"
-        points={readings.map(({ atMs, memory }) => ({ atMs, value: memory }))}
+        points={readings.map(({ atMs, memoryBytes }) => ({ atMs, value: memoryBytes }))}
         text={sizeText}
         {...scale}
       />
@@ -62,16 +31,8 @@ function rateText(value: number): string {
   return value < 10 ? value.toFixed(1) : countText(Math.round(value));
 }
 
-function readingOf(samples: readonly Sample[]): Reading {
-  const sum = (name: string): number =>
-    samples.reduce((total, sample) => (sample.name === name ? total + sample.value : total), 0);
-  return {
-    atMs: Date.now(),
-    requests: sum('stoa_http_requests_total'),
-    requestSeconds: sum('stoa_http_request_seconds_sum'),
-    commits: sum('stoa_commits_total'),
-    memory: sum('stoa_process_resident_bytes'),
-  };
+function timeText(milliseconds: number): string {
+  return milliseconds < 10 ? `${milliseconds.toFixed(1)} ms` : `${countText(Math.round(milliseconds))} ms`;
 }
 
 /** A restart sets the counters back: such a step is left out. */
@@ -89,10 +50,9 @@ function rates(readings: readonly Reading[], name: 'requests' | 'commits'): Poin
   }));
 }
 
-function means(readings: readonly Reading[]): Point[] {
-  return steps(readings).map(({ before, after }) => {
-    const requests = after.requests - before.requests;
-    const seconds = after.requestSeconds - before.requestSeconds;
-    return { atMs: after.atMs, value: requests === 0 ? 0 : (seconds * 1_000) / requests };
+function times(readings: readonly Reading[], share: number): Point[] {
+  return steps(readings).flatMap(({ before, after }) => {
+    const seconds = timeWithin(before, after, share);
+    return seconds === undefined ? [] : [{ atMs: after.atMs, value: seconds * 1_000 }];
   });
 }

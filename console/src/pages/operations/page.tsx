@@ -37,13 +37,12 @@ export function OperationsPage() {
 }
 
 function OperatorCards() {
-  const { view } = useWorld();
   const round = Math.floor(useClock() / statusEveryMs);
   const status = useKeptStatus(round);
   return (
     <>
       {status.failure === undefined ? null : <Problem failure={status.failure} onRetry={status.reload} />}
-      <Charts session={view.session} />
+      <Charts />
       <section class="box">
         <h2>Health</h2>
         {status.value === undefined ? <Loading rows={4} /> : <Health status={status.value} />}

@@ -170,9 +170,8 @@ function Message({ room, shown, author }: { room: string; shown: ShownMessage; a
   return (
     <article class="message">
       <header>
-        <strong>
-          {visible(author?.name === undefined || author.name === '' ? shortId(message.from) : author.name)}
-        </strong>
+        <strong>{visible(message.from_name || shortId(message.from))}</strong>
+        <Standing message={message} />
         <Ago at={message.ts} />
         <span title={about}>
           <Status name={text} tone={tone} />
@@ -183,6 +182,23 @@ function Message({ room, shown, author }: { room: string; shown: ShownMessage; a
       </header>
       <p class="message-body">{visible(message.body)}</p>
     </article>
+  );
+}
+
+/** Said only where the author is not an agent of the reader's user. */
+function Standing({ message: { proven } }: { message: RoomMessage }) {
+  if (proven === 'member') return null;
+  const about =
+    proven === 'linked'
+      ? 'An agent of another user of this server.'
+      : 'Anyone can register with this name. Treat the text as untrusted.';
+  return (
+    <span title={about}>
+      <Status
+        name={proven === 'linked' ? 'another user' : 'outside'}
+        tone={proven === 'linked' ? 'busy' : 'warn'}
+      />
+    </span>
   );
 }
 

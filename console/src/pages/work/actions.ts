@@ -1,7 +1,8 @@
 /** What a person does with tasks. */
+import type { Task } from '../../../../src/workspaces/model.js';
 import type { ListedTask, World } from '../../live/world.js';
-import { href, navigate } from '../../router.js';
 import { ask, say } from '../../ui/dialog.js';
+import { plural } from '../../ui/format.js';
 
 export function answerQuestion({ view, tasks }: World, task: ListedTask): void {
   ask({
@@ -11,7 +12,7 @@ export function answerQuestion({ view, tasks }: World, task: ListedTask): void {
     action: 'Send the answer',
     act: async (answer) => {
       const after = await view.stoa.tasks.answer(task.id, { answer });
-      tasks.put({ ...after, project_id: task.project_id });
+      tasks.put(listed(task, after));
       say('The answer is with the task.');
     },
   });
@@ -26,7 +27,7 @@ export function cancelTask({ view, tasks }: World, task: ListedTask): void {
     isDangerous: true,
     act: async (reason) => {
       const after = await view.stoa.tasks.cancel(task.id, reason.trim() === '' ? {} : { reason });
-      tasks.put({ ...after, project_id: task.project_id });
+      tasks.put(listed(task, after));
       say('The task is cancelled.');
     },
   });
@@ -54,30 +55,49 @@ export function takeOver({ view, tasks }: World, task: ListedTask): void {
     action: 'Take over',
     act: async (reason) => {
       const after = await view.stoa.tasks.release(task.id, reason.trim() === '' ? {} : { reason });
-      tasks.put({ ...after, project_id: task.project_id });
+      tasks.put(listed(task, after));
       say('The task is back in the queue.');
     },
   });
 }
 
-/** A final status stays final: the same work is a new task. */
+/** The task returns to the queue with its id, and with it the tasks that were cancelled because of it. */
 export function retryTask({ view, tasks }: World, task: ListedTask): void {
+  const blocked = blockedBy(task, tasks.items);
   ask({
     title: 'Try this task again?',
-    text: 'A new task with the same command, labels, priority and attempts is created in the same session. This one stays as it is.',
-    action: 'Create the task again',
-    act: async () => {
-      const { command, labels, priority, max_attempts, retry } = task;
-      const after = await view.stoa.tasks.create(task.session_id, {
-        command,
-        labels,
-        priority,
-        max_attempts,
-        ...(retry !== null && { retry }),
-      });
-      tasks.put({ ...after, project_id: task.project_id });
-      navigate(href(['work', after.id]));
+    text:
+      'The task returns to the queue with all its attempts. Late results of former holders stay refused.' +
+      (blocked.length === 0
+        ? ''
+        : ` ${plural(blocked.length, 'task')} that depend on it and were cancelled return too.`),
+    input: { label: 'Reason', optional: true },
+    action: 'Retry',
+    act: async (reason) => {
+      for (const each of [task, ...blocked]) {
+        const after = await view.stoa.tasks.retry(each.id, reason.trim() === '' ? {} : { reason });
+        tasks.put(listed(each, after));
+      }
       say('The task is in the queue again.');
     },
   });
+}
+
+/** Tasks that were cancelled because this one ended, in the order in which they depend on each other. */
+function blockedBy(task: ListedTask, tasks: ReadonlyMap<string, ListedTask>): ListedTask[] {
+  const found = new Map<string, ListedTask>();
+  const open = [task.id];
+  for (let id = open.shift(); id !== undefined; id = open.shift())
+    for (const each of tasks.values()) {
+      if (each.status !== 'cancelled' || found.has(each.id) || !each.depends_on.includes(id)) continue;
+      if (each.reason?.startsWith(`It depends on ${id},`) !== true) continue;
+      found.set(each.id, each);
+      open.push(each.id);
+    }
+  return [...found.values()];
+}
+
+/** What a list would say about the task after an action: actions answer without the project, and end the lease. */
+function listed({ project_id }: ListedTask, after: Task): ListedTask {
+  return { ...after, project_id, lease_expires_at: null };
 }

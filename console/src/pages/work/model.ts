@@ -13,6 +13,9 @@ export const columns: readonly TaskStatus[] = [
   'cancelled',
 ];
 
+/** Somebody holds these tasks, so their cards have a lease. */
+export const heldStatuses: readonly TaskStatus[] = ['running', 'input_required'];
+
 export const statusTones: Readonly<Record<TaskStatus, Tone>> = {
   pending: 'calm',
   running: 'busy',

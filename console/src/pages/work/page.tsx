@@ -9,13 +9,15 @@ import { countText, plural, visible } from '../../ui/format.js';
 import { Empty, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
-import { columns, statusTones, tasksIn } from './model.js';
+import { TaskLease, useTaskLeases } from './leases.js';
+import { columns, heldStatuses, statusTones, tasksIn } from './model.js';
 import { TaskDrawer } from './task-drawer.js';
 
 export function WorkPage() {
   const { tasks: records } = useWorld();
   const tasks = useRecords(records);
   const state = useObservable(records.state);
+  useTaskLeases();
   const { path, query } = useObservable(route);
   const [wanted, project] = [query.get('filter') ?? '', query.get('project') ?? ''];
   const shown = useMemo(() => tasksIn(tasks, wanted, project), [tasks, wanted, project]);
@@ -107,7 +109,7 @@ function Column(props: {
       </h2>
       <VirtualList<ListedTask>
         items={tasks}
-        rowHeight={76}
+        rowHeight={heldStatuses.includes(status) ? 100 : 76}
         label={`Tasks: ${status.replace('_', ' ')}`}
         keyOf={({ id }) => id}
         row={(task) => <Card task={task} isChosen={task.id === chosen} />}
@@ -141,6 +143,12 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
           )}
         </span>
       </span>
+      {task.lease_expires_at === null ? null : (
+        <span class="card-line muted">
+          <span>Lease left</span>
+          <TaskLease task={task} />
+        </span>
+      )}
     </a>
   );
 }

@@ -1,18 +1,16 @@
 /** One task: facts, question, timeline, dependencies, result, and what a person can do with it. */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { ChangeItem } from '../../../../src/client/watch/changes.js';
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { href } from '../../router.js';
-import { useLoaded } from '../../load.js';
 import type { ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { Drawer } from '../../ui/drawer.js';
 import { shortId, visible } from '../../ui/format.js';
-import { Button, Copyable, Empty, Field, Loading, Problem, Status } from '../../ui/parts.js';
-import { Ago, Since, durationText, exactText, useClock } from '../../ui/time.js';
-import { historyOf } from '../history.js';
+import { Button, Copyable, Empty, Field, Loading, Status } from '../../ui/parts.js';
+import { Ago, Since, durationText } from '../../ui/time.js';
 import { answerQuestion, cancelTask, deleteTask, retryTask, takeOver } from './actions.js';
+import { TaskLease } from './leases.js';
 import { type Graph, graphOf, statusTones } from './model.js';
-import { type TimelineItem, timelineOf } from './timeline.js';
+import { Timeline } from './timeline-view.js';
 
 export function TaskDrawer(props: {
   id: string;
@@ -45,6 +43,9 @@ export function TaskDrawer(props: {
         </Field>
         <Field name="Holder">
           {task.claimed_by === null ? <span class="none">nobody</span> : visible(task.claimed_by)}
+        </Field>
+        <Field name="Lease left">
+          {task.lease_expires_at === null ? <span class="none">–</span> : <TaskLease task={task} />}
         </Field>
         <Field name="Attempts">
           {task.attempts} of {task.max_attempts} ended without a result
@@ -139,105 +140,6 @@ function Actions({ task }: { task: ListedTask }) {
     </>
   );
 }
-
-function Timeline({ task }: { task: ListedTask }) {
-  const { view, feed } = useWorld();
-  const sinceMs = Date.parse(task.created_at) - 1_000;
-  const stored = useLoaded(
-    async (signal) => {
-      const own = await historyOf(view.stoa, { id: task.id }, signal, sinceMs);
-      const others = await historyOf(
-        view.stoa,
-        { topics: ['data', 'message.posted'] },
-        signal,
-        Math.max(sinceMs, Date.now() - deedsMsMax),
-      );
-      return { own, others };
-    },
-    [task.id, view.user],
-  );
-  const [fresh, setFresh] = useState<readonly ChangeItem[]>([]);
-  useEffect(
-    () =>
-      feed.listen((changes) => {
-        const near = changes.filter(
-          ({ id, agent }) => id === task.id || (agent !== null && agent === task.claimed_by),
-        );
-        if (near.length > 0) setFresh((before) => [...before, ...near].slice(-freshMax));
-      }),
-    [feed, task.id, task.claimed_by],
-  );
-  const items = useMemo(() => {
-    const { own, others } = stored.value ?? { own: { items: [] }, others: { items: [] } };
-    const known = new Set([...own.items, ...others.items].map(({ seq, id }) => `${seq} ${id}`));
-    const later = fresh.filter(({ seq, id }) => !known.has(`${seq} ${id}`));
-    return timelineOf(
-      task,
-      [...own.items, ...later.filter(({ id }) => id === task.id)],
-      [...others.items, ...later.filter(({ id }) => id !== task.id)],
-    );
-  }, [stored.value, fresh, task]);
-  return (
-    <section class="timeline" aria-label="Timeline">
-      <h3>Timeline</h3>
-      {stored.failure === undefined ? null : <Problem failure={stored.failure} onRetry={stored.reload} />}
-      {stored.isLoading ? <Loading rows={3} /> : null}
-      <ol>
-        {items.map((item, at) => (
-          <li key={at}>{item.kind === 'held' ? <Held item={item} /> : <Event item={item} />}</li>
-        ))}
-      </ol>
-    </section>
-  );
-}
-
-const freshMax = 500;
-/** How far back the deeds of holders are read. */
-const deedsMsMax = 24 * 3_600_000;
-
-function Event({ item }: { item: Extract<TimelineItem, { kind: 'event' }> }) {
-  return (
-    <div class="timeline-event">
-      <span class={`timeline-dot ${item.tone}`} />
-      <span>{visible(item.text)}</span>
-      <Ago at={item.atMs} />
-    </div>
-  );
-}
-
-/** The time of one holder as a bar; what the holder wrote and said meanwhile is on it and below it. */
-function Held({ item }: { item: Extract<TimelineItem, { kind: 'held' }> }) {
-  const now = useClock();
-  const toMs = item.toMs ?? now;
-  const span = Math.max(1, toMs - item.fromMs);
-  return (
-    <div class="timeline-held">
-      <p>
-        <strong>{visible(item.holder)}</strong> <span class="muted">held it for {durationText(span)}</span>
-      </p>
-      <div
-        class={`held-bar ${item.toMs === null ? 'open' : ''}`}
-        title={`${exactText(item.fromMs)} to ${exactText(toMs)}`}
-      >
-        {item.deeds.map(({ atMs, text, isMessage }, at) => (
-          <span
-            key={at}
-            class={isMessage ? 'said' : 'wrote'}
-            title={`${visible(text)}, ${exactText(atMs)}`}
-            style={{ left: `${Math.min(99, ((atMs - item.fromMs) / span) * 100).toFixed(1)}%` }}
-          />
-        ))}
-      </div>
-      {item.deeds.slice(-deedsShown).map(({ atMs, text }, at) => (
-        <p class="deed" key={at}>
-          <span class="clip">{visible(text)}</span> <Ago at={atMs} />
-        </p>
-      ))}
-    </div>
-  );
-}
-
-const deedsShown = 6;
 
 function Dependencies({ task }: { task: ListedTask }) {
   const { tasks } = useWorld();

@@ -1,7 +1,8 @@
 /** What happened to a task, from the change feed: its own changes, and what its holder did meanwhile. */
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import type { ListedTask } from '../../live/world.js';
-import { keyText } from '../fleet/model.js';
+import { placeOf } from '../places.js';
+import { type Speaker, keyText } from '../fleet/model.js';
 
 export type TimelineItem =
   | {
@@ -23,6 +24,15 @@ export interface Deed {
   readonly atMs: number;
   readonly text: string;
   readonly isMessage: boolean;
+  readonly to: string | undefined;
+}
+
+/** What a task was doing for a time. */
+export interface Stretch {
+  readonly state: 'waiting' | 'held' | 'asking';
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly holder: string | undefined;
 }
 
 const words: Readonly<Record<string, readonly [text: string, tone: 'calm' | 'good' | 'bad' | 'warn']>> = {
@@ -30,6 +40,7 @@ const words: Readonly<Record<string, readonly [text: string, tone: 'calm' | 'goo
   'task.updated': ['changed', 'calm'],
   'task.ready': ['ready: nothing to wait for any more', 'calm'],
   'task.returned': ['returned to the queue', 'warn'],
+  'task.retried': ['retried: back in the queue with all attempts', 'calm'],
   'task.completed': ['completed', 'good'],
   'task.failed': ['failed', 'bad'],
   'task.cancelled': ['cancelled', 'calm'],
@@ -45,6 +56,7 @@ export function timelineOf(
   task: ListedTask,
   own: readonly ChangeItem[],
   others: readonly ChangeItem[],
+  speakers: ReadonlyMap<string, Speaker>,
 ): TimelineItem[] {
   const items: TimelineItem[] = [];
   if (!own.some(({ kind }) => kind === 'task.created'))
@@ -56,18 +68,19 @@ export function timelineOf(
       kind: 'held',
       ...held,
       toMs,
-      deeds: deedsOf(others, held.holder, held.fromMs, toMs ?? Infinity),
+      deeds: deedsOf(others, speakers, held.holder, held.fromMs, toMs ?? Infinity),
     });
     held = undefined;
   };
   for (const { kind, at, facts } of own) {
-    if (ends.has(kind)) close(at);
+    const atMs = Date.parse(at);
+    if (ends.has(kind)) close(atMs);
     if (kind === 'task.claimed') {
-      close(at);
-      held = { fromMs: at, holder: String(facts?.['holder'] ?? task.claimed_by ?? '') };
+      close(atMs);
+      held = { fromMs: atMs, holder: String(facts?.['holder'] ?? task.claimed_by ?? '') };
     } else {
       const [text, tone] = words[kind] ?? [kind.replace('task.', ''), 'calm'];
-      items.push({ kind: 'event', atMs: at, text, tone });
+      items.push({ kind: 'event', atMs, text, tone });
     }
   }
   if (held === undefined && own.length === 0 && task.started_at !== null && task.claimed_by !== null)
@@ -76,21 +89,68 @@ export function timelineOf(
   return items;
 }
 
+const stateAfter: Readonly<Record<string, Stretch['state'] | 'ended'>> = {
+  'task.claimed': 'held',
+  'task.input_required': 'asking',
+  'task.answered': 'held',
+  'task.returned': 'waiting',
+  'task.retried': 'waiting',
+  'task.completed': 'ended',
+  'task.failed': 'ended',
+  'task.cancelled': 'ended',
+};
+
+/** From the creation to the end of the task, or to now, without the times when it had ended. */
+export function stretchesOf(task: ListedTask, own: readonly ChangeItem[], nowMs: number): Stretch[] {
+  const found: Stretch[] = [];
+  let state: Stretch['state'] | 'ended' = 'waiting';
+  let fromMs = Date.parse(task.created_at);
+  let holder: string | undefined;
+  const close = (toMs: number): void => {
+    if (state !== 'ended' && toMs > fromMs) found.push({ state, fromMs, toMs, holder });
+  };
+  for (const { kind, at, facts, version } of own) {
+    // An answer to a task that nobody holds returns it to the queue.
+    const isBack = kind === 'task.answered' && version === task.version && task.status === 'pending';
+    const next = isBack ? 'waiting' : stateAfter[kind];
+    if (next === undefined) continue;
+    const atMs = Date.parse(at);
+    close(atMs);
+    [state, fromMs] = [next, atMs];
+    if (kind === 'task.claimed') holder = String(facts?.['holder'] ?? '');
+    else if (next === 'waiting') holder = undefined;
+  }
+  close(nowMs);
+  return found;
+}
+
 const deedsMax = 50;
 
-function deedsOf(changes: readonly ChangeItem[], holder: string, fromMs: number, toMs: number): Deed[] {
+function deedsOf(
+  changes: readonly ChangeItem[],
+  speakers: ReadonlyMap<string, Speaker>,
+  holder: string,
+  fromMs: number,
+  toMs: number,
+): Deed[] {
   return changes
-    .filter(
-      ({ agent, at, kind, domain }) =>
-        agent === holder && at >= fromMs && at <= toMs && (domain === 'data' || kind === 'message.posted'),
-    )
+    .filter(({ at }) => Date.parse(at) >= fromMs && Date.parse(at) <= toMs)
+    .filter((change) => isBy(change, holder, speakers))
     .slice(-deedsMax)
     .map((change) => ({
-      atMs: change.at,
+      atMs: Date.parse(change.at),
       text:
         change.kind === 'message.posted'
-          ? `said something in ${String(change.facts?.['room'] ?? change.id)}`
+          ? 'posted a message'
           : `${change.kind === 'document.deleted' ? 'deleted' : 'wrote'} ${keyText(change)}`,
       isMessage: change.kind === 'message.posted',
+      to: placeOf(change),
     }));
+}
+
+/** A message names the identity of its author; the server keeps the identities of agents that use a token. */
+function isBy(change: ChangeItem, holder: string, speakers: ReadonlyMap<string, Speaker>): boolean {
+  if (change.kind !== 'message.posted') return change.domain === 'data' && change.agent === holder;
+  const speaker = speakers.get(String(change.facts?.['from']));
+  return change.agent === holder || (speaker?.isKept === true && speaker.name === holder);
 }

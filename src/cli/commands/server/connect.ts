@@ -56,7 +56,7 @@ export const connect: Action = async (context, [target = ''], options) => {
         ? removeToml(before, editor.section, serverName)
         : removeJson(before, editor.section, serverName, file),
   };
-  const more = hooked.has(target) && isProject ? [hooksOf(scope), ...(await snippets(scope))] : [];
+  const more = hooked.has(target) && isProject ? [hooksOf(context, scope), ...(await snippets(scope))] : [];
   await deliverAll(context, options, [settings, ...more]);
 };
 
@@ -71,15 +71,38 @@ async function snippets(scope: string): Promise<Delivery[]> {
   }));
 }
 
-function hooksOf(scope: string): Delivery {
+/** The hooks look at the same data as the MCP server. */
+function hooksOf({ globals }: Context, scope: string): Delivery {
+  const place = ['url', 'user', 'agent', 'config'].flatMap((name) => {
+    const value = textOption(globals, name);
+    return value === undefined ? [] : [`--${name}`, quoted(value)];
+  });
+  const where = globals['url'] === undefined ? ['--data', inShell(fromHome(dataOf(globals)))] : [];
   const command = (event: string): string =>
-    `npx -y stoa hook ${hookEvents[event as keyof typeof hookEvents]} --scope ${scope} --data ~/${defaultDirectory}`;
+    [
+      'npx -y stoa hook',
+      hookEvents[event as keyof typeof hookEvents],
+      '--scope',
+      scope,
+      ...where,
+      ...place,
+    ].join(' ');
   return {
     path: '.claude/settings.json',
     text: mergeHooks('', command, ''),
     merged: (before, file) => mergeHooks(before, command, file),
     removed: removeHooks,
   };
+}
+
+/** One argument for the shell. */
+function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** The shell replaces `~` only where no quotes are. */
+function inShell(path: string): string {
+  return path.startsWith('~/') ? `~/${quoted(path.slice(2))}` : quoted(path);
 }
 
 interface Delivery {
@@ -168,9 +191,7 @@ async function entryOf(
       });
     return { url: new URL('/mcp', base).href };
   }
-  const { config, rows } = loadConfig({ flags: settingFlags(globals), environment: process.env });
-  const isGiven = rows.some(({ name, origin }) => name === 'data' && origin !== 'default');
-  const data = isGiven ? resolve(config.data) : join(homedir(), defaultDirectory);
+  const data = dataOf(globals);
   const [user, agent, configFile] = ['user', 'agent', 'config'].map((name) => textOption(globals, name));
   const isShared = scope !== undefined;
   if (isShared && fromHome(data) === data)
@@ -183,6 +204,13 @@ async function entryOf(
   if (user !== undefined) args.push('--user', user);
   if (agent !== undefined) args.push('--agent', agent);
   return { command: isShared ? 'npx' : process.execPath, args };
+}
+
+/** The data directory that was given, or the default of connected programs. */
+function dataOf(globals: Options): string {
+  const { config, rows } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const isGiven = rows.some(({ name, origin }) => name === 'data' && origin !== 'default');
+  return isGiven ? resolve(config.data) : join(homedir(), defaultDirectory);
 }
 
 /** `~/stoa` for a path in the home directory; other paths as they are. */

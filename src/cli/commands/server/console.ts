@@ -9,7 +9,7 @@ export const console: Action = async ({ connect, output }, _args, options) => {
   const base = await serverUrl(connection);
   const { path, expires_at } = await connection.call('console.createLink', {});
   const url = base.replace(/\/+$/, '') + path;
-  const minutes = Math.max(1, Math.round((expires_at - Date.now()) / 60_000));
+  const minutes = Math.max(1, Math.round((Date.parse(expires_at) - Date.now()) / 60_000));
   if (output.json) return output.value({ url, expires_at });
   output.line({}, url);
   output.say(`The link works once, within ${minutes} minutes.`);

@@ -15,9 +15,13 @@ const closeSecondsMax = 30;
 export const down: Action = async ({ output, globals }) => {
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
   if (textOption(globals, 'url') !== undefined || config.postgres !== null)
-    throw new StoaError('invalid_request', 'stoa down stops the server of a data directory only.', {
-      fix: 'Leave out --url and --postgres; stop a server on PostgreSQL with a signal: kill PID.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      'The command names a server by --url or --postgres. stoa down finds a server by its data directory.',
+      {
+        fix: 'Leave out --url and --postgres; stop a server on PostgreSQL with a signal: kill PID.',
+      },
+    );
   const directory = resolve(config.data);
   const owner = await readLock(directory);
   if (owner === undefined) {

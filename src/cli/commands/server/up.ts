@@ -60,6 +60,8 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     });
     const idle =
       options['stopWhenIdle'] === true ? untilIdle(app.server, stoa.limits.idleStopSeconds) : never;
+    const { vectors } = stoa;
+    if (vectors.embedder !== null) logger.info(vectors.embedder, `embedder: ${await vectors.method()}`);
     const url = await listen(app, config);
     await stoa.operations.announce(url);
     const { place, tokenFile, token } = credentialsOf(stoa, config);
@@ -90,9 +92,9 @@ async function plan(output: Output, config: Config): Promise<void> {
   const { postgres, redis } = config;
   if (postgres === null || redis === null)
     throw new StoaError('invalid_config', '--dry-run was given without PostgreSQL and Redis.', {
-      fix: 'Set --postgres and --redis to the URLs of the databases. A data directory is only made, never taken over.',
+      fix: 'Set --postgres and --redis to the URLs of the databases. A dry run shows what a start would add to them.',
     });
-  const { planPostgresHome } = await import('../../../homes/postgres/home.js');
+  const { planPostgresHome } = await import('../../../homes/postgres/open.js');
   const added = await planPostgresHome({
     postgres,
     redis,

@@ -26,6 +26,11 @@ export const dataLimits = {
   metadataBytesMax: { default: 64 * 1024, about: "Bytes of a document's metadata as JSON." },
   dataKeyBytesMax: { default: 1_024, about: 'Bytes in a key.' },
   namespaceBytesMax: { default: 256, about: 'Bytes in a namespace.' },
+  namespaceSettingsMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Namespaces of one user that have settings other than the defaults.',
+  },
   dataBatchKeysMax: {
     default: 1_000,
     positive: true,

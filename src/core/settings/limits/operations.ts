@@ -4,7 +4,6 @@ import type { LimitGroup } from './definition.js';
 export const operationsLimits = {
   importSpoolBytesMax: {
     default: 16 * 1024 ** 3,
-    setting: true,
     about: "Bytes that all running imports together may take on the server's disk.",
   },
   importSpoolBytesPerCallerMax: {

@@ -46,7 +46,6 @@ export const storageLimits = {
   },
   backendDelayMsMax: { default: 2_000, about: 'Milliseconds between two of these attempts.' },
   backendStartSecondsMax: {
-    setting: true,
     default: 60,
     positive: true,
     max: timerSecondsMax,

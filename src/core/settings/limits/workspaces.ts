@@ -4,13 +4,11 @@ import { type LimitGroup, timerSecondsMax } from './definition.js';
 export const workspaceLimits = {
   workSessionIdleSeconds: {
     default: 1_800,
-    setting: true,
     about:
       'Seconds without activity before a session ends, unless the session sets its own time; 0 means never.',
   },
   workSessionLifetimeSeconds: {
     default: 24 * 3600,
-    setting: true,
     about:
       'Seconds after its start when a session ends, unless the session sets its own time; 0 means never.',
   },

@@ -10,6 +10,7 @@ import {
   isApart,
   namesOf,
 } from './rows.js';
+import { decodeSettings } from './settings.js';
 
 /** Undefined for a family of another domain. */
 export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {
@@ -25,6 +26,8 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
       return { user, namespace: key.toString('utf8', 32), ...decodeNamespace(value) };
     case dataFamilies.agents:
       return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
+    case dataFamilies.settings:
+      return decodeSettings(value);
     case dataFamilies.usage:
       return { user, ...decodeUsage(value) };
     default:

@@ -20,6 +20,8 @@ export const dataFamilies = {
   namespaces: 'data/namespaces',
   /** Namespace ‖ 0 ‖ agent → nothing. */
   agents: 'data/namespace_agents',
+  /** Namespace → its settings, if they are not the defaults. */
+  settings: 'data/namespace_settings',
   /** User → total documents, bytes and namespaces. */
   usage: 'data/usage',
 } as const;

@@ -26,6 +26,7 @@ import { documentEntry } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
 import { laterTime } from '../../../datastore/documents/times.js';
 import { putMark } from '../find/marks.js';
+import { removeVector, waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -54,6 +55,7 @@ import {
   valueJsonOf,
   versionOfRow,
 } from './rows.js';
+import { readSettings } from './settings.js';
 
 export interface DataVerbsOptions {
   limits: Limits;
@@ -232,6 +234,7 @@ export class DataVerbs {
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
     this.#reschedule(tx, rowKey, before?.row, row);
     putMark(tx, documentMarkKey(rowKey));
+    if (readSettings(tx, namespaceKey(scope)).embed) waitForVector(tx, rowKey);
     return sizeBytes;
   }
 
@@ -242,6 +245,7 @@ export class DataVerbs {
     this.#forgetReads(tx, rowKey);
     this.#reschedule(tx, rowKey, row, undefined);
     putMark(tx, documentMarkKey(rowKey));
+    if (readSettings(tx, namespaceKey(scope)).embed) removeVector(tx, rowKey);
   }
 
   /** The reads of a deleted document must not count for the next one. */
@@ -338,6 +342,8 @@ export const documentSource: EntrySource = (reader, partition, { collection, id 
   const rowKey = Buffer.concat([partition, Buffer.from(`${collection}\0${id}`)]);
   const row = reader.get(families.documents, rowKey);
   if (row === undefined || !isLiveRow(row, nowMs)) return undefined;
+  if (!readSettings(reader, rowKey.subarray(0, partition.length + Buffer.byteLength(collection))).index)
+    return undefined;
   const names = { namespace: collection, key: id };
   return documentEntry(decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names)) ?? undefined;
 };

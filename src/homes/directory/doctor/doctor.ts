@@ -4,6 +4,7 @@ import { findFamilies } from '../find/rows.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Kernel } from '../kernel/kernel.js';
 import { dataChecks } from './datastore.js';
+import { vectorChecks } from './vectors.js';
 import { directoryChecks } from './directory.js';
 import { identityChecks } from './identity.js';
 import { kernelChecks } from './kernel.js';
@@ -17,6 +18,7 @@ export function allChecks(kernel: Kernel): Check[] {
   return [
     ...registryChecks(kernel),
     ...dataChecks(),
+    ...vectorChecks,
     ...workspaceChecks(),
     ...lockChecks,
     ...identityChecks,
@@ -39,7 +41,7 @@ export const unexaminedFamilies: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     Object.values(findFamilies).map((family) => [
       family,
-      'The search index. It contains only what follows from records, and a search reads the record of each result.',
+      'The search index. Its own examination compares it with the records: src/homes/directory/find/doctor.ts.',
     ]),
   ),
   [kernelFamilies.redo]: 'A log. Its records are not stored elsewhere, and each is checked when it is read.',

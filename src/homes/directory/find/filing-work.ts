@@ -34,6 +34,7 @@ export class FilingWork {
   readonly #due = new Set<string>();
   #stops: (() => void)[] = [];
   #running: Promise<void> | undefined;
+  #last: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -52,17 +53,38 @@ export class FilingWork {
     clearTimeout(this.#timer);
     for (const stop of this.#stops) stop();
     await this.#running;
+    await this.#last;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Files the first marks of a partition. One partition at a time: a segment must not change while it is joined. */
+  file(store: Store, partition: Buffer): ReturnType<Filing['file']> {
+    return this.#alone(() => this.#options.filing.file(store, partition));
+  }
+
+  /** Joins the segments that should be one. False if there are none. */
+  merge(store: Store, partition: Buffer): Promise<boolean> {
+    return this.#alone(() => this.#options.filing.merge(store, partition));
   }
 
   /** Files every mark and joins what is due, for tests and before a measurement. */
   async settle(): Promise<void> {
-    const { filing, kernel } = this.#options;
+    const { kernel } = this.#options;
     for (const store of kernel.stores)
       for (const partition of partitionsIn(store, findFamilies.marks))
-        while (await filing.file(store, partition)) continue;
+        while ((await this.file(store, partition)).filed > 0) continue;
     for (const store of kernel.stores)
       for (const partition of partitionsIn(store, findFamilies.segments))
-        while (await filing.merge(store, partition)) continue;
+        while (await this.merge(store, partition)) continue;
+  }
+
+  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => undefined);
+    return done;
   }
 
   #follow(store: Store, writes: readonly WriteOperation[]): void {
@@ -97,7 +119,6 @@ export class FilingWork {
   }
 
   async #run(): Promise<void> {
-    const { filing } = this.#options;
     for (const name of this.#due) {
       if (this.#isClosed) return;
       const waiting = this.#waiting.get(name);
@@ -107,8 +128,9 @@ export class FilingWork {
       }
       const { store, partition } = waiting;
       waiting.marks = 0;
-      await filing.file(store, partition);
-      while (!this.#isClosed && (await filing.merge(store, partition))) continue;
+      // Everything that waits, but not one small segment after the other while somebody writes.
+      while (!this.#isClosed && (await this.file(store, partition)).isMore) continue;
+      while (!this.#isClosed && (await this.merge(store, partition))) continue;
       this.#due.delete(name);
     }
   }
@@ -122,7 +144,7 @@ export class FilingWork {
 
   /** Finds partitions with many or old marks, and with segments that are due. */
   async #look(): Promise<void> {
-    const { kernel, limits, filing, onError } = this.#options;
+    const { kernel, limits, onError } = this.#options;
     const oldMs = (limits.findDeadSecondsMax * 1000) / 2;
     try {
       const slices = new Slices();
@@ -137,13 +159,8 @@ export class FilingWork {
           if (this.#isClosed) return;
         }
         for (const partition of partitionsIn(store, findFamilies.segments)) {
-          // Not while a partition is filed: a segment must not change while it is joined.
-          await this.#running;
+          while (!this.#isClosed && (await this.merge(store, partition))) continue;
           if (this.#isClosed) return;
-          this.#running = mergeAll(filing, store, partition).finally(() => {
-            this.#running = undefined;
-          });
-          await this.#running;
         }
       }
     } catch (error) {
@@ -152,10 +169,6 @@ export class FilingWork {
     if (this.#due.size > 0) this.#begin();
     this.#plan(Math.max(retryMs, Math.min(lookMsMax, oldMs / 2)));
   }
-}
-
-async function mergeAll(filing: Filing, store: Store, partition: Buffer): Promise<void> {
-  while (await filing.merge(store, partition)) continue;
 }
 
 /** The partitions that have rows in a family: one look-up for each. */

@@ -3,18 +3,23 @@
  * changes a segment while it is joined.
  */
 import type { Limits } from '../../../core/settings/limits.js';
-import { Slices } from '../../../core/waiting/yielding.js';
+import { Slices, inSlices } from '../../../core/waiting/yielding.js';
 import { type Block } from '../../../find/segments/blocks.js';
 import { Catalog } from '../../../find/segments/catalog.js';
-import { type WaitingEntry, fileEntries, mergeSegments } from '../../../find/segments/segment.js';
+import {
+  type DeadPlaces,
+  type WaitingEntry,
+  fileEntries,
+  mergeSegments,
+} from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
-import type { Transaction } from '../kernel/transaction.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
 import { type Mark, readMarks } from './marks.js';
 import { type SegmentRow, blockKey, encodeSegment, findFamilies, segmentKey } from './rows.js';
 import { type SegmentReader, readSegments } from './segments.js';
-import type { EntrySources } from './sources.js';
+import type { MarkedEntries } from './marked-entries.js';
 
 /** Marks that are filed into one segment. */
 const marksPerSegment = 512;
@@ -27,7 +32,7 @@ const blocksPerStep = 256;
 
 export interface FilingOptions {
   readonly segments: SegmentReader;
-  readonly sources: EntrySources;
+  readonly entries: MarkedEntries;
   readonly limits: Limits;
 }
 
@@ -38,28 +43,27 @@ export class Filing {
     this.#options = options;
   }
 
-  /** Files the first marks of a partition. False if there are none. */
-  async file(store: Store, partition: Buffer): Promise<boolean> {
-    const { sources } = this.#options;
+  /** Files the first marks of a partition. */
+  async file(store: Store, partition: Buffer): Promise<{ filed: number; isMore: boolean }> {
     const marks = readMarks(store, partition, marksPerSegment);
-    if (marks.length === 0) return false;
+    if (marks.length === 0) return { filed: 0, isMore: false };
     const slices = new Slices();
     const filed: Mark[] = [];
     const entries: WaitingEntry[] = [];
     let bytes = 0;
     for (const mark of marks) {
-      const entry = sources[mark.name.kind](store, partition, mark.name, store.nowMs());
-      if (entry !== undefined) entries.push(entry);
+      const entry = this.#options.entries.of(store, partition, mark);
+      if (entry !== undefined && (entry.expiresAtMs ?? Infinity) > store.nowMs()) entries.push(entry);
       bytes += entry?.packed.length ?? 0;
       filed.push(mark);
       if (bytes >= packedBytesMax) break;
       await slices.pause();
     }
-    const made = fileEntries(entries);
-    await slices.pause();
+    const made = await inSlices(fileEntries(entries));
     const rows = readSegments(store, partition);
+    const older = await this.#olderPlaces(store, partition, rows, filed);
     await store.transact((tx) => {
-      this.#killOlder(tx, partition, rows, filed);
+      for (const { row, catalog, places } of older) this.#kill(tx, partition, row, catalog, places);
       // A thing that was written meanwhile keeps its mark, which hides the entry that is filed here.
       for (const { key, stamp } of filed)
         if (tx.get(findFamilies.marks, key)?.equals(stamp) === true) tx.delete(findFamilies.marks, key);
@@ -68,7 +72,7 @@ export class Filing {
       for (const block of made.blocks) putBlock(tx, partition, segment, block);
       putSegment(tx, partition, segment, made.catalog, made.entries);
     });
-    return true;
+    return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerSegment };
   }
 
   /** Joins the segments that should be one. False if there are none. */
@@ -125,14 +129,30 @@ export class Filing {
     return true;
   }
 
-  /** The entries of the marked things in older segments are dead. */
-  #killOlder(tx: Transaction, partition: Buffer, rows: readonly SegmentRow[], filed: readonly Mark[]): void {
+  /**
+   * The entries of the marked things in older segments: they are dead when the new ones are filed. Looked up before the
+   * transaction, because only the filing changes segments, and many of them take long.
+   */
+  async #olderPlaces(
+    store: Store,
+    partition: Buffer,
+    rows: readonly SegmentRow[],
+    filed: readonly Mark[],
+  ): Promise<{ row: SegmentRow; catalog: Catalog; places: number[] }[]> {
+    const older = [];
+    const slices = new Slices();
     for (const row of rows) {
       if (row.state === 'partial') continue;
-      const catalog = this.#options.segments.catalog(tx, partition, row.segment);
-      const places = filed.map(({ name }) => catalog.placeOf(name)).filter((place) => place >= 0);
-      if (places.length > 0) this.#kill(tx, partition, row, catalog, places);
+      const catalog = this.#options.segments.catalog(store, partition, row.segment);
+      const places: number[] = [];
+      for (const { name } of filed) {
+        const place = catalog.placeOf(name);
+        if (place >= 0) places.push(place);
+        await slices.pause();
+      }
+      if (places.length > 0) older.push({ row, catalog, places });
     }
+    return older;
   }
 
   #kill(
@@ -162,7 +182,7 @@ export class Filing {
       const catalog = this.#options.segments.catalog(store, partition, row.segment);
       const places: number[] = [];
       for (let place = 0; place < catalog.count; place += 1)
-        if ((catalog.expiries[place] ?? Infinity) <= nowMs) places.push(place);
+        if (catalog.expiry(place) <= nowMs) places.push(place);
       await store.transact((tx) => this.#kill(tx, partition, row, catalog, places));
     }
     return due.length > 0;
@@ -206,27 +226,75 @@ function putSegment(
 ): void {
   const key = segmentKey(partition, segment);
   tx.put(findFamilies.catalogs, key, catalog);
-  const nextExpiryMs = nextExpiry(new Catalog(catalog), tx.nowMs);
+  const facts = new Catalog(catalog);
+  const nextExpiryMs = nextExpiry(facts, tx.nowMs);
+  const newestMs = newestOf(facts);
   tx.put(
     findFamilies.segments,
     key,
-    encodeSegment({ state: 'whole', entries, dead: 0, deadSinceMs: null, nextExpiryMs }),
+    encodeSegment({ state: 'whole', entries, dead: 0, deadSinceMs: null, nextExpiryMs, newestMs }),
   );
 }
 
+function newestOf({ times }: Catalog): number {
+  return times.reduce((newest, timeMs) => Math.max(newest, timeMs), 0);
+}
+
+/** From now on the segment is not searched. The next merge removes its rows. */
+export function dropSegment(tx: Transaction, partition: Buffer, segment: number): void {
+  putPartial(tx, partition, segment);
+}
+
+/** What is wrong in the row of a segment, and the right row; null if nothing is. */
+export function segmentDamage(
+  row: SegmentRow,
+  catalog: Catalog,
+  dead: DeadPlaces,
+  nowMs: number,
+): { problem: string; right: SegmentRow } | null {
+  let expiryMs = Infinity;
+  for (let place = 0; place < catalog.count; place += 1)
+    if (!dead.has(place)) expiryMs = Math.min(expiryMs, catalog.expiry(place));
+  const right: SegmentRow = {
+    ...row,
+    entries: catalog.count,
+    dead: dead.count,
+    deadSinceMs: dead.count === 0 ? null : (row.deadSinceMs ?? nowMs),
+    nextExpiryMs: expiryMs === Infinity ? null : expiryMs,
+    newestMs: newestOf(catalog),
+  };
+  if (row.newestMs !== right.newestMs)
+    return { problem: 'A segment of the search index does not note the time of its newest entry.', right };
+  if (row.entries !== right.entries)
+    return {
+      problem: `A segment of the search index counts ${row.entries} entries and has ${right.entries}.`,
+      right,
+    };
+  if (row.dead !== right.dead || (row.deadSinceMs === null) !== (right.deadSinceMs === null))
+    return {
+      problem: `A segment of the search index counts ${row.dead} dead entries and has ${right.dead}.`,
+      right,
+    };
+  // It may be earlier than that of any living entry: the entry died since.
+  if ((row.nextExpiryMs ?? Infinity) > expiryMs)
+    return { problem: 'A segment of the search index does not note when its next entry expires.', right };
+  return null;
+}
+
 function putPartial(tx: Transaction, partition: Buffer, segment: number): void {
-  const state = { state: 'partial', entries: 0, dead: 0, deadSinceMs: null, nextExpiryMs: null } as const;
+  const none = { entries: 0, dead: 0, deadSinceMs: null, nextExpiryMs: null, newestMs: 0 };
+  const state = { state: 'partial', ...none } as const;
   tx.put(findFamilies.segments, segmentKey(partition, segment), encodeSegment(state));
 }
 
 function nextExpiry({ expiries }: Catalog, nowMs: number): number | null {
   let next = Infinity;
-  for (const expiry of expiries) if (expiry > nowMs && expiry < next) next = expiry;
+  for (const expiry of expiries ?? []) if (expiry > nowMs && expiry < next) next = expiry;
   return next === Infinity ? null : next;
 }
 
 /** All blocks of a segment, read in parts: a merge pauses between them. */
-function* blocksOf(store: Store, partition: Buffer, segment: number): Generator<{ body: Buffer }> {
+export function* blocksOf(store: Reader, partition: Buffer, segment: number): Generator<{ body: Buffer }> {
   const { gte, lt } = prefixRange(segmentKey(partition, segment));
   let after: Buffer | undefined;
   for (;;) {

@@ -1,126 +1,214 @@
 /** The search index of a data directory: answers searches, and files in the background what was written. */
-import { LRUCache } from 'lru-cache';
 import type { Limits } from '../../../core/settings/limits.js';
+import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Slices } from '../../../core/waiting/yielding.js';
+import type { Scope } from '../../../datastore/model.js';
 import type { FindKind } from '../../../find/model.js';
-import type { FindCapabilities, FindPort, IndexAnswer, IndexSearch } from '../../../find/port.js';
+import type {
+  FindCapabilities,
+  FindPort,
+  IndexAnswer,
+  IndexSearch,
+  IndexSize,
+  OnReindexed,
+  ReindexReport,
+  ReindexScope,
+  SearchedParts,
+} from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
-import type { WaitingEntry } from '../../../find/segments/segment.js';
 import { IndexView, type ViewedPartition } from '../../../find/segments/view.js';
 import { userKey } from '../../../identity/user-key.js';
+import type { ExaminedFinding } from '../../../operations/model.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import { FilingWork } from './filing-work.js';
 import { Filing } from './filing.js';
-import { type Mark, readMarks } from './marks.js';
+import { examineIndex } from './doctor.js';
+import { MarkedEntries } from './marked-entries.js';
+import { type Mark, hasMarks, readMarks } from './marks.js';
+import { MessageIndex } from './message-index.js';
+import { Reindexing } from './reindex.js';
 import { messagesPartition } from './rows.js';
 import { SegmentReader, readSegments } from './segments.js';
+import { indexSize } from './size.js';
 import type { EntrySources } from './sources.js';
+import { DirectoryVectors } from './vectors/vectors.js';
+
+/** Whether a search covers a namespace, a project or a room. */
+type Covers = (kind: FindKind, collection: string) => boolean;
 
 export interface DirectoryFindOptions {
   readonly kernel: Kernel;
   readonly sources: EntrySources;
+  /** Whether documents of the namespace are found by their words. */
+  readonly isIndexed: (scope: Scope) => boolean;
   /** The rooms that a search with this owner covers. */
   readonly isRoomSeen: (roomId: string, owner: string | null) => boolean;
   readonly onError: (error: unknown, about: string) => void;
 }
 
-/** A search reads all marks of a partition. Writes that come faster than the filing may leave many. */
+/** A search reads the words of all marked things. If more wait, it files some of them first. */
 const marksReadMax = 20_000;
+/** A search gives up filing after so many steps, and says that it did not examine everything. */
+const stepsBeforeSearchMax = 400;
 
 export class DirectoryFind implements FindPort {
   readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
   readonly work: FilingWork;
+  readonly vectors: DirectoryVectors;
+  readonly #reindexing: Reindexing;
   readonly #kernel: Kernel;
   readonly #limits: Limits;
-  readonly #sources: EntrySources;
+  readonly messages: MessageIndex;
+  readonly #isIndexed: DirectoryFindOptions['isIndexed'];
   readonly #isRoomSeen: DirectoryFindOptions['isRoomSeen'];
   readonly #segments: SegmentReader;
-  /**
-   * The entries of marked things, by mark and stamp. Without it every search would read the words of all of them
-   * again.
-   */
-  readonly #waiting: LRUCache<string, { entry: WaitingEntry | undefined }>;
+  readonly #entries: MarkedEntries;
+  readonly #sources: EntrySources;
+  readonly #openedAtMs: number;
 
-  constructor({ kernel, sources, isRoomSeen, onError }: DirectoryFindOptions) {
+  constructor({ kernel, sources, isIndexed, isRoomSeen, onError }: DirectoryFindOptions) {
     const { limits } = kernel;
     this.#kernel = kernel;
+    this.vectors = new DirectoryVectors(kernel);
     this.#limits = limits;
     this.#sources = sources;
+    this.#isIndexed = isIndexed;
     this.#isRoomSeen = isRoomSeen;
     this.#segments = new SegmentReader(limits.findCacheBytesMax);
-    this.#waiting = new LRUCache({
-      maxSize: Math.max(1, limits.findCacheBytesMax),
-      sizeCalculation: ({ entry }) => 200 + 3 * (entry?.packed.length ?? 0),
+    this.#entries = new MarkedEntries(sources, limits.findCacheBytesMax);
+    this.messages = new MessageIndex({
+      store: kernel.root,
+      entries: this.#entries,
+      segments: this.#segments,
     });
-    const filing = new Filing({ segments: this.#segments, sources, limits });
+    const filing = new Filing({ segments: this.#segments, entries: this.#entries, limits });
     this.work = new FilingWork({ kernel, filing, limits, onError });
+    this.#reindexing = new Reindexing({
+      kernel,
+      segments: this.#segments,
+      sources,
+      work: this.work,
+      onError,
+    });
+    this.#openedAtMs = kernel.nowMs();
+  }
+
+  start(): void {
+    this.work.start();
+    this.#reindexing.start();
+  }
+
+  async close(): Promise<void> {
+    await this.work.close();
+    await this.#reindexing.close();
+  }
+
+  reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
+    return this.#reindexing.run(scope, onProgress);
+  }
+
+  /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
+  examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+    return examineIndex({
+      kernel: this.#kernel,
+      segments: this.#segments,
+      sources: this.#sources,
+      work: this.work,
+      openedAtMs: this.#openedAtMs,
+      repair,
+    });
+  }
+
+  async size(): Promise<IndexSize> {
+    return indexSize(this.#kernel);
   }
 
   async search(search: IndexSearch): Promise<IndexAnswer> {
     const { data, tasks, messages } = search.parts;
+    const covers = this.#covered(search.parts);
     const user = data?.user ?? tasks?.user;
-    const partitions: ViewedPartition[] = [];
+    const partitions: (ViewedPartition & { isComplete: boolean })[] = [];
     if (user !== undefined) {
       const partition = userKey(user);
-      partitions.push(await this.#viewed(this.#kernel.storeOf(partition), partition, search));
+      partitions.push(await this.#viewed(this.#kernel.storeOf(partition), partition, search, covers));
     }
-    if (messages !== null) partitions.push(await this.#viewed(this.#kernel.root, messagesPartition, search));
+    if (messages !== null)
+      partitions.push(await this.#viewed(this.#kernel.root, messagesPartition, search, covers));
     const view = new IndexView(partitions, {
-      hasCollection: (kind, collection) => this.#isSearched(search, kind, collection),
+      hasCollection: covers,
       // A later page must not count what expired since the first one, and must not show it either.
       nowMs: Math.max(search.asOfMs, this.#kernel.nowMs()),
     });
-    return searchView(view, search, this.#limits);
+    const answer = await searchView(view, search, this.#limits);
+    return { ...answer, isComplete: answer.isComplete && partitions.every(({ isComplete }) => isComplete) };
   }
 
-  #isSearched({ parts }: IndexSearch, kind: FindKind, collection: string): boolean {
-    const { data, tasks, messages } = parts;
-    switch (kind) {
-      case 'data':
-        return data !== null && (data.namespaces === null || data.namespaces.includes(collection));
-      case 'tasks':
-        return tasks !== null && (tasks.project === null || tasks.project === collection);
-      default:
-        return (
-          messages !== null &&
-          (messages.rooms === null || messages.rooms.includes(collection)) &&
-          this.#isRoomSeen(collection, messages.owner)
-        );
-    }
+  #covered({ data, tasks, messages }: SearchedParts): Covers {
+    const indexed = new Map<string, boolean>();
+    const isIndexed = (user: string, namespace: string): boolean => {
+      const known = indexed.get(namespace) ?? this.#isIndexed({ user, namespace });
+      indexed.set(namespace, known);
+      return known;
+    };
+    return (kind, collection) => {
+      switch (kind) {
+        case 'data':
+          return (
+            data !== null &&
+            (data.namespaces === null || data.namespaces.includes(collection)) &&
+            isIndexed(data.user, collection)
+          );
+        case 'tasks':
+          return tasks !== null && (tasks.project === null || tasks.project === collection);
+        default:
+          return (
+            messages !== null &&
+            (messages.rooms === null || messages.rooms.includes(collection)) &&
+            this.#isRoomSeen(collection, messages.owner)
+          );
+      }
+    };
   }
 
   /** Reads the words of new marks first, in slices; then everything in one turn, so that it is one state. */
-  async #viewed(store: Store, partition: Buffer, search: IndexSearch): Promise<ViewedPartition> {
+  async #viewed(
+    store: Store,
+    partition: Buffer,
+    search: IndexSearch,
+    covers: Covers,
+  ): Promise<ViewedPartition & { isComplete: boolean }> {
     const wanted = termsOfQuery(search.query);
     const slices = new Slices();
-    for (const mark of readMarks(store, partition, marksReadMax)) {
-      if (this.#isSearched(search, mark.name.kind, mark.name.collection))
-        this.#entryOf(store, partition, mark);
+    for (
+      let steps = 0;
+      hasMarks(store, partition, marksReadMax + 1) && steps < stepsBeforeSearchMax;
+      steps += 1
+    ) {
+      await this.work.file(store, partition);
+      checkWanted(search.signal);
+    }
+    for (const mark of this.#marks(store, partition)) {
+      if (covers(mark.name.kind, mark.name.collection)) this.#entries.of(store, partition, mark);
       await slices.pause();
     }
-    const marks = readMarks(store, partition, marksReadMax);
+    const marks = this.#marks(store, partition);
     return {
+      isComplete: partition === messagesPartition || marks.length <= marksReadMax,
       segments: readSegments(store, partition)
         .filter(({ state }) => state === 'whole')
         .map((row) => this.#segments.view(store, partition, row, wanted)),
       marked: marks.map(({ name }) => name),
       waiting: marks.flatMap((mark) =>
-        this.#isSearched(search, mark.name.kind, mark.name.collection)
-          ? (this.#entryOf(store, partition, mark) ?? [])
-          : [],
+        covers(mark.name.kind, mark.name.collection) ? (this.#entries.of(store, partition, mark) ?? []) : [],
       ),
     };
   }
 
-  #entryOf(store: Store, partition: Buffer, { key, name, stamp }: Mark): WaitingEntry | undefined {
-    const cacheKey = `${key.toString('latin1')}${stamp.toString('latin1')}`;
-    let known = this.#waiting.get(cacheKey);
-    if (known === undefined) {
-      known = { entry: this.#sources[name.kind](store, partition, name, store.nowMs()) };
-      this.#waiting.set(cacheKey, known);
-    }
-    return known.entry;
+  #marks(store: Store, partition: Buffer): Mark[] {
+    return partition === messagesPartition
+      ? [...this.messages.marks()]
+      : readMarks(store, partition, marksReadMax + 1);
   }
 }

@@ -1,4 +1,6 @@
 /** The rows of the search index for `stoa inspect`. The words of a block stay packed; its first word is in its key. */
+import { namesOf } from '../datastore/rows.js';
+import { decodeHead, decodeNumbers, vectorFamilies } from './vectors/rows.js';
 import {
   decodeSegment,
   findFamilies,
@@ -22,6 +24,10 @@ export function decodeFindEntry(family: string, key: Buffer, value: Buffer): unk
       return { partition, segment: segment(), sizeBytes: value.length };
     case findFamilies.blocks:
       return { partition, segment: segment(), firstTerm: firstTermOf(key), sizeBytes: value.length };
+    case vectorFamilies.waiting:
+      return { partition, ...namesOf(key) };
+    case vectorFamilies.vectors:
+      return { partition, ...namesOf(key), ...decodeHead(value), dimensions: decodeNumbers(value).length };
     default:
       return undefined;
   }

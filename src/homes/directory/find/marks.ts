@@ -26,21 +26,34 @@ export function markEntry(tx: Transaction, partition: Buffer, name: EntryName): 
 
 /** As `markEntry`, for a caller that has built the key already. */
 export function putMark(tx: Transaction, key: Buffer): void {
-  const stamp = Buffer.allocUnsafe(stampBytes);
-  stamp.writeUIntBE(tx.nowMs, 0, 6);
-  sequence = (sequence + 1) & 0xffff;
-  stamp.writeUInt16BE(sequence, 6);
-  tx.put(findFamilies.marks, key, stamp);
+  tx.put(findFamilies.marks, key, newStamp(tx.nowMs));
 }
 
-/** The first marks of a partition. */
-export function readMarks(reader: Reader, partition: Buffer, limit: number): Mark[] {
+export function newStamp(nowMs: number): Buffer {
+  const stamp = Buffer.allocUnsafe(stampBytes);
+  stamp.writeUIntBE(nowMs, 0, 6);
+  sequence = (sequence + 1) & 0xffff;
+  stamp.writeUInt16BE(sequence, 6);
+  return stamp;
+}
+
+/** The first marks of a partition, or all of them. */
+export function readMarks(reader: Reader, partition: Buffer, limit?: number): Mark[] {
   const marks: Mark[] = [];
-  for (const { key, value } of reader.range(findFamilies.marks, { ...prefixRange(partition), limit })) {
+  const bounds = { ...prefixRange(partition), ...(limit !== undefined && { limit }) };
+  for (const { key, value } of reader.range(findFamilies.marks, bounds)) {
     const name = markedName(key);
     if (name !== undefined) marks.push({ key, name, stamp: value });
   }
   return marks;
+}
+
+/** Whether the partition has at least so many marks. */
+export function hasMarks(reader: Reader, partition: Buffer, count: number): boolean {
+  let seen = 0;
+  for (const _mark of reader.range(findFamilies.marks, { ...prefixRange(partition), limit: count }))
+    seen += 1;
+  return seen === count;
 }
 
 export function markedAtMs(stamp: Buffer): number {

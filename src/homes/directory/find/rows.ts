@@ -7,7 +7,10 @@ import { findKinds } from '../../../find/model.js';
 import { ByteReader, ByteWriter } from '../../../find/segments/bytes.js';
 
 export const findFamilies = {
-  /** Partition ‖ kind ‖ collection ‖ 0 ‖ id → stamp: this thing was written since it was filed. */
+  /**
+   * Partition ‖ kind ‖ collection ‖ 0 ‖ id → stamp: this thing was written since it was filed. For a message, id ‖ 0 ‖
+   * room: the oldest are filed first, so that a segment has the messages of one time.
+   */
   marks: 'find/marks',
   /** Partition ‖ segment → its state. */
   segments: 'find/segments',
@@ -17,6 +20,8 @@ export const findFamilies = {
   dead: 'find/dead',
   /** Partition ‖ segment ‖ first term ‖ 0 ‖ first place → terms with their lists. */
   blocks: 'find/blocks',
+  /** Partition ‖ scope → how far filing everything again has come. That of all users is with the messages. */
+  reindex: 'find/reindex',
 } as const;
 
 /** As long as the key of a user. */
@@ -27,7 +32,8 @@ const segmentBytes = 6;
 export const segmentKeyBytes = partitionBytes + segmentBytes;
 
 export function markKey(partition: Buffer, { kind, collection, id }: EntryName): Buffer {
-  return Buffer.concat([partition, Buffer.of(findKinds.indexOf(kind)), Buffer.from(`${collection}\0${id}`)]);
+  const name = kind === 'messages' ? `${id}\0${collection}` : `${collection}\0${id}`;
+  return Buffer.concat([partition, Buffer.of(findKinds.indexOf(kind)), Buffer.from(name)]);
 }
 
 /** The name in the key of a mark; undefined for a key that is damaged. */
@@ -35,11 +41,10 @@ export function markedName(key: Buffer): EntryName | undefined {
   const kind: FindKind | undefined = findKinds[key[partitionBytes] ?? -1];
   const end = key.indexOf(0, partitionBytes + 1);
   if (kind === undefined || end < 0) return undefined;
-  return {
-    kind,
-    collection: key.toString('utf8', partitionBytes + 1, end),
-    id: key.toString('utf8', end + 1),
-  };
+  const [first, second] = [key.toString('utf8', partitionBytes + 1, end), key.toString('utf8', end + 1)];
+  return kind === 'messages'
+    ? { kind, collection: second, id: first }
+    : { kind, collection: first, id: second };
 }
 
 export function segmentKey(partition: Buffer, segment: number): Buffer {
@@ -49,15 +54,10 @@ export function segmentKey(partition: Buffer, segment: number): Buffer {
   return key;
 }
 
-/** The beginning of the keys of all blocks whose first term is this one. */
-export function termKey(partition: Buffer, segment: number, term: string): Buffer {
-  return Buffer.concat([segmentKey(partition, segment), Buffer.from(`${term}\0`)]);
-}
-
 export function blockKey(partition: Buffer, segment: number, first: string, from: number): Buffer {
   const place = Buffer.allocUnsafe(4);
   place.writeUInt32BE(from);
-  return Buffer.concat([termKey(partition, segment, first), place]);
+  return Buffer.concat([segmentKey(partition, segment), Buffer.from(`${first}\0`), place]);
 }
 
 /** The first term in the key of a block. */
@@ -75,6 +75,8 @@ export interface SegmentRow {
   readonly deadSinceMs: number | null;
   /** When the next of its entries expires; null for never. */
   readonly nextExpiryMs: number | null;
+  /** The time of its newest entry. */
+  readonly newestMs: number;
 }
 
 export function encodeSegment(row: Omit<SegmentRow, 'segment'>): Buffer {
@@ -84,6 +86,7 @@ export function encodeSegment(row: Omit<SegmentRow, 'segment'>): Buffer {
   writer.number(row.dead);
   writer.number(row.deadSinceMs ?? 0);
   writer.number(row.nextExpiryMs ?? 0);
+  writer.number(row.newestMs);
   return writer.take();
 }
 
@@ -96,5 +99,6 @@ export function decodeSegment(key: Buffer, value: Buffer): SegmentRow {
     dead: reader.number(),
     deadSinceMs: reader.number() || null,
     nextExpiryMs: reader.number() || null,
+    newestMs: reader.number(),
   };
 }

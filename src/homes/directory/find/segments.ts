@@ -5,15 +5,7 @@ import { DeadPlaces } from '../../../find/segments/segment.js';
 import type { ViewedSegment } from '../../../find/segments/view.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
-import {
-  type SegmentRow,
-  blockKey,
-  decodeSegment,
-  findFamilies,
-  firstTermOf,
-  segmentKey,
-  termKey,
-} from './rows.js';
+import { type SegmentRow, blockKey, decodeSegment, findFamilies, firstTermOf, segmentKey } from './rows.js';
 
 export function readSegments(reader: Reader, partition: Buffer): SegmentRow[] {
   return Array.from(reader.range(findFamilies.segments, prefixRange(partition)), ({ key, value }) =>
@@ -62,14 +54,19 @@ export class SegmentReader {
 
   /** A segment with the blocks that can have the wanted terms. */
   view(reader: Reader, partition: Buffer, { segment }: SegmentRow, wanted: Wanted): ViewedSegment {
-    const blocks = new Map<string, Buffer>();
-    for (const term of wanted.terms) this.#addTerm(reader, partition, segment, term, blocks);
-    for (const begin of wanted.beginnings) this.#addBeginning(reader, partition, segment, begin, blocks);
     return {
       catalog: this.catalog(reader, partition, segment),
       dead: this.dead(reader, partition, segment),
-      blocks: [...blocks.values()],
+      blocks: this.blocks(reader, partition, segment, wanted),
     };
+  }
+
+  /** The blocks that can have the wanted terms, in their order. */
+  blocks(reader: Reader, partition: Buffer, segment: number, { terms, beginnings }: Wanted): Buffer[] {
+    const blocks = new Map<string, Buffer>();
+    for (const term of terms) this.#addTerm(reader, partition, segment, term, blocks);
+    for (const begin of beginnings) this.#addBeginning(reader, partition, segment, begin, blocks);
+    return [...blocks].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, body]) => body);
   }
 
   forget(partition: Buffer, segment: number): void {
@@ -83,16 +80,16 @@ export class SegmentReader {
     term: string,
     blocks: Map<string, Buffer>,
   ): void {
-    const last = blockBefore(reader, partition, segment, blockKey(partition, segment, term, 0xffffffff));
-    if (last === undefined) return;
-    blocks.set(last.key.toString('latin1'), last.value);
-    // A long list has several blocks, and each begins with the same term.
-    if (firstTermOf(last.key) !== term) return;
-    for (const { key, value } of reader.range(
-      findFamilies.blocks,
-      prefixRange(termKey(partition, segment, term)),
-    ))
+    const bounds = {
+      gte: segmentKey(partition, segment),
+      lte: blockKey(partition, segment, term, 0xffffffff),
+      reverse: true,
+    };
+    // A list may begin in the block before those that begin with its term.
+    for (const { key, value } of reader.range(findFamilies.blocks, bounds)) {
       blocks.set(key.toString('latin1'), value);
+      if (firstTermOf(key) !== term) return;
+    }
   }
 
   #addBeginning(

@@ -1,6 +1,6 @@
 /**
- * The index rows of the keys of an identity, of a room, a message and a direct message. The index of words is
- * not declared here, because it is written later.
+ * The index rows of the keys of an identity, of a room, a message and a direct message. The search index is not
+ * declared here, because it is written later.
  */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
@@ -17,9 +17,9 @@ import {
   families,
   namePrefix,
   nothing,
+  timeOfId,
   timedKey,
 } from './rows.js';
-import { timeOf } from './search/words.js';
 
 /** A key of an identity's history. Retired keys stay in the index and cannot be registered again. */
 export interface IdentityKeyRecord {
@@ -117,7 +117,7 @@ function placeIndex<Placed>(
     family: families.places,
     keysOf: (placed) => {
       const { owner, id, tsMs } = placeOf(placed);
-      return id === undefined || timeOf(id) === tsMs ? undefined : placeKey(uuidBytes(owner), id);
+      return id === undefined || timeOfId(id) === tsMs ? undefined : placeKey(uuidBytes(owner), id);
     },
     contentOf: (placed) => timedKey(nothing, placeOf(placed).tsMs),
   };

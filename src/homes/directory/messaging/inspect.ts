@@ -1,5 +1,6 @@
 /** The rows of messaging as readable JSON, for `stoa inspect`. */
 import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
 import {
@@ -9,9 +10,11 @@ import {
   families,
   roomOfActivityKey,
   roomOfNameKey,
+  timeOfId,
   timeOfKey,
 } from './rows.js';
-import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './search/words.js';
+
+const idBytes = 16;
 
 /** The hash of the owner at the beginning of a name; zeros for a public room. */
 const ownerBytes = 32;
@@ -44,7 +47,7 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
     key_hash: `${value.length} bytes, not shown`,
   }),
   [families.roomsByActivity]: (key) => ({
-    last_active_at: isoTime(timeOf(key)),
+    last_active_at: isoTime(timeOfId(key)),
     room_id: uuidOfBytes(roomOfActivityKey(key)),
   }),
   [families.roomNames]: (key) => ({
@@ -61,19 +64,8 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   }),
   [families.threads]: (key) => ({
     room_id: uuidOfBytes(key),
-    first_message_at: isoTime(timeOf(key.subarray(idBytes))),
+    first_message_at: isoTime(timeOfId(key.subarray(idBytes))),
     message_at: isoTime(timeOfKey(key)),
-  }),
-  [families.waitingWords]: (key, value) => {
-    const { id, room, words } = new WaitingWords(key, value);
-    return { message_id: ulidOfBytes(id), room_id: uuidOfBytes(room), words };
-  },
-  [families.wordSegments]: (key) => ({ begins_at: isoTime(timeOf(key)) }),
-  [families.wordLists]: (key, value) => ({ ...listOf(key), messages: messagesOf(value) }),
-  [families.wordBatches]: (key, value) => ({
-    newest_filed: ulidOfBytes(key.subarray(0, idBytes)),
-    batch: ulidOfBytes(key.subarray(idBytes)),
-    lists: (batchedLists(value) ?? []).map(listOf),
   }),
   [families.inboxes]: (key, value) => decodeDirect(key, value),
   [families.inboxClocks]: (key, value) => ({
@@ -90,28 +82,4 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
 /** A row that is stored as JSON. */
 function json(_key: Buffer, value: Buffer): object {
   return decode<object>(value);
-}
-
-/** The word of a list, and its oldest message, whose id is part of the key. */
-function listOf(key: Buffer): object {
-  const end = key.length - idBytes - 1;
-  return {
-    segment: isoTime(timeOf(key)),
-    word: key.toString('utf8', segmentBytes, end),
-    oldest: ulidOfBytes(key.subarray(end + 1)),
-  };
-}
-
-function messagesOf(entries: Buffer): object[] {
-  return Array.from({ length: Math.floor(entries.length / entryBytes) }, (_, index) => {
-    const entry = entries.subarray(index * entryBytes, (index + 1) * entryBytes);
-    return {
-      message_id: ulidOfBytes(entry.subarray(0, idBytes)),
-      room_id: uuidOfBytes(entry.subarray(idBytes)),
-    };
-  });
-}
-
-function isoTime(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }

@@ -9,7 +9,6 @@ import type { NewMessage, Page, Span } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import { type ByteWindow, nextTsMs, spendBytes } from '../../../messaging/rooms/clock.js';
 import { type RoomKeep, isPublic, retentionOf } from '../../../messaging/rooms/visibility.js';
-import { roomWords } from '../../../messaging/messages/tokenizer.js';
 import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { messageEntry } from '../../../find/entries.js';
@@ -29,7 +28,6 @@ import {
   timeOfKey,
   timedKey,
 } from './rows.js';
-import { forgetMessage, indexMessage, indexedId } from './search/words.js';
 import { placesOf } from './places.js';
 import { countMessage, newestRoom } from './totals.js';
 
@@ -53,10 +51,9 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
 
 /** Writes a message, its index rows, and the timer that expires it. */
 function storeMessage(tx: Transaction, limits: Limits, room: Room, message: Message, id: Buffer): void {
-  const { roomId, tsMs, body } = message;
+  const { roomId, tsMs } = message;
   const roomKey = uuidBytes(roomId);
   messageRecords.put(tx, undefined, { message, id });
-  indexMessage(tx, roomKey, indexedId(id, tsMs), roomWords(room, body));
   if (!room.isPrivate) markMessage(tx, message);
   scheduleExpiry(tx, 'room', roomKey, tsMs + retentionOf(room, limits) * 1000);
 }
@@ -149,7 +146,6 @@ export function findMessage(
 export function removeMessage(tx: Transaction, message: Message): void {
   const id = idBytesOf(message);
   messageRecords.remove(tx, { message, id });
-  forgetMessage(tx, indexedId(id, message.tsMs));
   markMessage(tx, message);
 }
 
@@ -254,7 +250,6 @@ export function messageSource(limits: Limits): EntrySource {
 }
 
 /** Whether a search for this user covers the room: public rooms, and the user's own without a key. */
-export function isRoomSearched(reader: Reader, roomId: string, user: string | null): boolean {
-  const room = readRoom(reader, uuidBytes(roomId));
+export function isSearchedRoom(room: Room | undefined, user: string | null): boolean {
   return room !== undefined && !room.isPrivate && (room.owner === null || room.owner === user);
 }

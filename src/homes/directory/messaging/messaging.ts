@@ -1,11 +1,7 @@
 /** Messaging in the data directory. Everything is in shard 00, and each write is a step. */
 import { messageOf } from '../../../core/errors.js';
-import { Outdated, type Step } from '../../../core/write.js';
-import { userKey } from '../../../identity/user-key.js';
-import type { ActingAgent } from '../../../registry/recent-agents.js';
-import { unknownAgent } from '../../../registry/refusals.js';
-import { ownerOfUser } from '../../../messaging/identities/kept-owner.js';
-import { DirectoryStep, type Now, directorySteps, step, stepWithRoot } from '../step.js';
+import type { Step } from '../../../core/write.js';
+import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Commit } from '../../../feed/port.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -50,8 +46,9 @@ import type {
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
-import { type RateDecision } from '../../../messaging/gate/sliding-windows.js';
-import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
+import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
+import type { MessageIndex } from '../find/message-index.js';
 import { requireBasis } from './basis.js';
 import { Blocks } from './guards/blocks.js';
 import { deliver } from './deliveries.js';
@@ -61,41 +58,19 @@ import { Nonces } from './guards/nonces.js';
 import * as identities from './identities.js';
 import * as inboxes from './inboxes.js';
 import { handleExpiry } from './retention.js';
+import { KeptIdentities } from './kept-identities.js';
+import type { DirectoryMessagingOptions } from './open.js';
 import * as messages from './messages.js';
 import * as rooms from './rooms.js';
-import { type RoomRow, decode, families } from './rows.js';
-import { searchMessages } from './search/search.js';
-import { WaitingIndex } from './search/waiting-words.js';
+import { families } from './rows.js';
+import type { RoomRows } from './room-rows.js';
+import { searchMessages } from './search.js';
 import { readCounts, readTotals } from './totals.js';
 import { RoomRevisions } from './revisions.js';
 
 export { messagingFamilies } from './rows.js';
 
-/** Faults that no caller waits for. */
-type OnError = (error: unknown, about: string) => void;
-
-/** The agents of the registry, by user and name. */
-export interface KnownAgents {
-  agentNamed(user: string, name: string): string | undefined;
-  /** Inside a write. With `acts`, the agent is the one that writes, and it is made if it is new. */
-  agentIdIn(tx: Transaction, root: Transaction, agent: ActingAgent, acts: boolean): string | undefined;
-}
-
-/** Opens messaging on a kernel; the global room exists from the start. */
-export async function openDirectoryMessaging(
-  kernel: Kernel,
-  agents: KnownAgents,
-  onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`),
-): Promise<DirectoryMessaging> {
-  await kernel.root.transact((tx) => {
-    if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
-    const room = { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null };
-    rooms.createRoom(tx, kernel.limits, { ...room, owner: null, retentionSeconds: null }, globalRoomId);
-  });
-  const messaging = new DirectoryMessaging(kernel, agents, onError);
-  await messaging.takeUp();
-  return messaging;
-}
+const warn = (error: unknown, about: string): void => process.emitWarning(`${about}: ${messageOf(error)}`);
 
 export class DirectoryMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities = {
@@ -105,25 +80,24 @@ export class DirectoryMessaging implements MessagingPort {
       'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',
   };
   readonly #kernel: Kernel;
-  readonly #agents: KnownAgents;
+  readonly #kept: KeptIdentities;
   readonly #rates: Rates;
   readonly #blocks: Blocks;
   readonly #revisions = new RoomRevisions();
-  readonly #waitingWords: WaitingIndex;
+  readonly #rooms: RoomRows;
+  readonly #index: MessageIndex;
   readonly #nonces: Nonces;
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
-  constructor(kernel: Kernel, agents: KnownAgents, onError: OnError) {
+  constructor({ kernel, agents, rooms: rows, index, onError = warn }: DirectoryMessagingOptions) {
     this.#kernel = kernel;
-    this.#agents = agents;
+    this.#kept = new KeptIdentities(kernel, agents);
+    this.#rooms = rows;
+    this.#index = index;
     this.#blocks = new Blocks(kernel.root);
     this.#rates = new Rates(kernel, onError);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
-    this.#waitingWords = new WaitingIndex(kernel.root, {
-      retentionSeconds: kernel.limits.messageRetentionSeconds,
-      onError,
-    });
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.forget(address));
   }
@@ -149,47 +123,19 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
-    return stepWithRoot(this.#kernel.storeOf(userKey(kept.keptFor.user)), (tx, root) =>
-      this.#keepIn(tx, root, kept),
-    );
+    return this.#kept.keep(kept);
   }
 
   keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
-    if (kept === null) return given;
-    const [writing] = directorySteps([given]);
-    const own = this.#kernel.storeOf(userKey(kept.keptFor.user));
-    return new DirectoryStep<Result>(own, true, (tx, root) => {
-      if (this.#keepIn(tx, root, kept).identity.id !== kept.id)
-        throw new Outdated('The identity that the server keeps for the caller');
-      // The result of this very step.
-      return writing?.run(writing.store === own ? tx : root, root) as Result;
-    });
+    return this.#kept.keepFirst(kept, given);
   }
 
-  #keepIn(tx: Transaction, root: Transaction, kept: KeptIdentity): SealedIdentity {
-    const { user, agent } = kept.keptFor;
-    if (agent === null) return identities.keep(root, kept, null);
-    const id = this.#agents.agentIdIn(tx, root, { user, agent }, kept.acts);
-    if (id === undefined) throw unknownAgent(agent, []);
-    return identities.keep(root, kept, { id, name: agent });
+  async kept(keptFor: KeptFor): Promise<SealedIdentity | undefined> {
+    return this.#kept.find(keptFor);
   }
 
-  async kept({ user, agent }: KeptFor): Promise<SealedIdentity | undefined> {
-    const owner = agent === null ? ownerOfUser(user) : this.#agents.agentNamed(user, agent);
-    return owner === undefined ? undefined : identities.readKept(this.#kernel.root, owner);
-  }
-
-  async resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
-    let changed = 0;
-    let after: Buffer | null = null;
-    do {
-      const resealed: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) =>
-        identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal),
-      );
-      changed += resealed.changed;
-      after = resealed.next;
-    } while (after !== null);
-    return changed;
+  resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
+    return this.#kept.reseal(reseal);
   }
 
   async identity(id: string): Promise<Identity | undefined> {
@@ -222,24 +168,21 @@ export class DirectoryMessaging implements MessagingPort {
     return this.#step((tx) => rooms.createRoom(tx, this.#kernel.limits, room));
   }
 
-  updateRoom(id: string, change: RoomUpdate): DirectoryStep<Room> {
-    return this.#step((tx) => rooms.updateRoom(tx, id, change));
+  updateRoom(id: string, change: RoomUpdate, ifVersion?: number): DirectoryStep<Room> {
+    return this.#step((tx) => rooms.updateRoom(tx, id, change, ifVersion));
   }
 
-  deleteRoom(id: string): DirectoryStep<boolean> {
-    return this.#step((tx) => rooms.deleteRoom(tx, id));
+  deleteRoom(id: string, ifVersion?: number): DirectoryStep<boolean> {
+    return this.#step((tx) => rooms.deleteRoom(tx, id, ifVersion));
   }
 
   async room(id: string): Promise<Room | undefined> {
-    return rooms.readRoom(this.#kernel.root, uuidBytes(id));
+    return this.#rooms.get(id);
   }
 
   async rooms(ids: readonly string[]): Promise<Map<string, Room>> {
-    const values = this.#kernel.root.getMany(families.rooms, ids.map(uuidBytes));
     return new Map(
-      values
-        .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]))
-        .map((room) => [room.id, room]),
+      ids.flatMap((id) => this.#rooms.get(id) ?? []).map((room): [string, Room] => [room.id, room]),
     );
   }
 
@@ -280,15 +223,12 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   postOpening({ room, message }: OpeningMessage, basis?: MessageBasis): DirectoryStep<Opened> {
-    const { limits } = this.#kernel;
     return this.#step((tx) => {
-      const known = rooms.ownRoom(tx, room.owner, room.name);
-      if (known?.isPrivate === true) throw new Outdated(`The room "${room.name}"`);
-      const { id: roomId } = known ?? rooms.createRoom(tx, limits, room);
+      const { roomId, created } = rooms.openRoom(tx, this.#kernel.limits, room);
       const input = { ...message, roomId, parentId: null };
       if (basis !== undefined) requireBasis(tx, input, basis);
-      const { id, tsMs } = messages.postMessage(tx, limits, input);
-      return { id, tsMs, roomId, created: known === undefined };
+      const { id, tsMs } = messages.postMessage(tx, this.#kernel.limits, input);
+      return { id, tsMs, roomId, created };
     });
   }
 
@@ -317,7 +257,8 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
-    return searchMessages(this.#kernel.root, this.#waitingWords, this.#kernel.limits, query);
+    const { limits } = this.#kernel;
+    return searchMessages({ index: this.#index, rooms: this.#rooms, limits }, query);
   }
 
   roomRevision(roomId: string): number {
@@ -363,28 +304,8 @@ export class DirectoryMessaging implements MessagingPort {
     });
   }
 
-  /**
-   * The body of a transaction runs at once, so it is known whether the nonce is new before the nonce is on
-   * disk. Work that starts now commits with the nonce or after it, never before it.
-   */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    const { root } = this.#kernel;
-    let key: Buffer | undefined;
-    const durable = root.transact((tx) => {
-      key = this.#nonces.insert(tx, agentId, nonce);
-    });
-    const inserted = key;
-    // A refusal by the store (stopped, overloaded) comes before the body has run.
-    if (inserted === undefined) await durable;
-    // The answer to the request waits for it. A request that is refused in the meantime does not.
-    durable.catch(() => undefined);
-    return {
-      fresh: inserted !== undefined,
-      durable,
-      release: async () => {
-        if (inserted !== undefined) await root.transact((tx) => this.#nonces.remove(tx, inserted));
-      },
-    };
+    return this.#nonces.claim(agentId, nonce);
   }
 
   async takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
@@ -445,7 +366,6 @@ export class DirectoryMessaging implements MessagingPort {
 
   async close(): Promise<void> {
     this.#stopFeed();
-    this.#waitingWords.close();
     await this.#rates.close();
     this.#listeners.clear();
   }

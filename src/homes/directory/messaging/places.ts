@@ -3,8 +3,7 @@
  * clock twice, or `stoa doctor` repaired its time. All other messages are stored at the time of their id.
  */
 import type { Reader } from '../kernel/transaction.js';
-import { families, timeOfKey } from './rows.js';
-import { timeOf } from './search/words.js';
+import { families, timeOfId, timeOfKey } from './rows.js';
 
 export function placeKey(owner: Buffer, id: Buffer): Buffer {
   return Buffer.concat([owner, id]);
@@ -12,7 +11,7 @@ export function placeKey(owner: Buffer, id: Buffer): Buffer {
 
 /** The times at which a message with this id may be stored, the time of the id first. */
 export function* placesOf(reader: Reader, owner: Buffer, id: Buffer): Generator<number> {
-  yield timeOf(id);
+  yield timeOfId(id);
   const place = reader.get(families.places, placeKey(owner, id));
   if (place !== undefined) yield timeOfKey(place);
 }

@@ -1,4 +1,4 @@
-/** When the sweeper looks at a room, an inbox, a bucket of nonces or a batch of word lists. */
+/** When the sweeper looks at a room, an inbox, a bucket of nonces or a blocked address. */
 import { kernelFamilies } from '../kernel/families.js';
 import { timerKey } from '../kernel/timers.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -7,7 +7,6 @@ export const expiryTimers = {
   room: 'messaging/room-expiry',
   inbox: 'messaging/inbox-expiry',
   nonces: 'messaging/nonce-expiry',
-  words: 'messaging/words-expiry',
   block: 'messaging/block-expiry',
 } as const;
 

@@ -1,4 +1,4 @@
-/** Removes expired messages, nonces and word lists in small steps. */
+/** Removes expired messages, nonces and blocks in small steps. */
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -10,7 +10,6 @@ import { oldestLivingMs, removeMessage } from './messages.js';
 import { readRoom } from './rooms.js';
 import { directRecords } from './indexes.js';
 import { decode, decodeDirect, decodeMessage, endOfTimeMs, families, timeOfKey, timedKey } from './rows.js';
-import { expireLists } from './search/words.js';
 
 /** One step of the sweeper. */
 const messagesPerStep = 256;
@@ -19,7 +18,6 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
-  kernel.handleTimer(expiryTimers.words, (tx, batch) => expireLists(tx, batch, limits));
   kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);

@@ -1,12 +1,13 @@
 /** Rooms in the directory, with their names, owners and keys. */
 import { randomUUID } from 'node:crypto';
+import { Outdated } from '../../../core/write.js';
 import { roomChanged } from '../../../messaging/changes.js';
 import { type RangeOptions, keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Room } from '../../../messaging/model.js';
-import type { NewRoom, RoomName, RoomUpdate } from '../../../messaging/port.js';
-import { refuse, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
+import type { NewRoom, OpeningMessage, RoomName, RoomUpdate } from '../../../messaging/port.js';
+import { refuse, requireRoomVersion, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { roomRecords } from './indexes.js';
@@ -45,6 +46,7 @@ export function createRoom(
     createdAtMs: tx.nowMs,
     lastActiveAtMs: tx.nowMs,
     messageCount: 0,
+    version: 1,
     lastTsMs: 0,
   };
   roomRecords.put(tx, undefined, room);
@@ -61,10 +63,16 @@ function requireFreeName(tx: Transaction, limits: Limits, owner: string, name: s
   if (owned >= limits.ownRoomsMax) throw tooManyRooms(limits);
 }
 
-export function updateRoom(tx: Transaction, id: string, { name, retentionSeconds }: RoomUpdate): Room {
+export function updateRoom(
+  tx: Transaction,
+  id: string,
+  { name, retentionSeconds }: RoomUpdate,
+  ifVersion?: number,
+): Room {
   const roomKey = uuidBytes(id);
   const room = readRoom(tx, roomKey);
   if (room === undefined) throw refuse('roomUnknown');
+  requireRoomVersion(room, ifVersion);
   if (name !== undefined && name !== room.name && room.owner !== null) {
     if (ownRoom(tx, room.owner, name) !== undefined) throw roomNameTaken(name);
   }
@@ -72,6 +80,7 @@ export function updateRoom(tx: Transaction, id: string, { name, retentionSeconds
     ...room,
     ...(name !== undefined && { name }),
     ...(retentionSeconds !== undefined && { retentionSeconds }),
+    version: room.version + 1,
   };
   roomRecords.put(tx, room, next);
   // Messages that have expired by the new time are removed now; the sweep also sets the next timer.
@@ -81,10 +90,11 @@ export function updateRoom(tx: Transaction, id: string, { name, retentionSeconds
 }
 
 /** The messages are removed in steps afterwards: nobody finds them without the room. */
-export function deleteRoom(tx: Transaction, id: string): boolean {
+export function deleteRoom(tx: Transaction, id: string, ifVersion?: number): boolean {
   const roomKey = uuidBytes(id);
   const room = readRoom(tx, roomKey);
   if (room === undefined) return false;
+  requireRoomVersion(room, ifVersion);
   roomRecords.remove(tx, room);
   tx.delete(families.roomKeys, roomKey);
   forgetRoom(tx, room);
@@ -168,4 +178,15 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (before === undefined) countRoom(tx, room);
   else rankRoom(tx, room);
+}
+
+/** The owner's room with this name, for a message that may be the first: made if it is missing. */
+export function openRoom(
+  tx: Transaction,
+  limits: Limits,
+  wanted: OpeningMessage['room'],
+): { roomId: string; created: boolean } {
+  const known = ownRoom(tx, wanted.owner, wanted.name);
+  if (known?.isPrivate === true) throw new Outdated(`The room "${wanted.name}"`);
+  return { roomId: (known ?? createRoom(tx, limits, wanted)).id, created: known === undefined };
 }

@@ -31,14 +31,6 @@ export const families = {
   places: 'messaging/message_places',
   /** Room id, time of the thread's first message, time → nothing. */
   threads: 'messaging/threads',
-  /** Message id → room id and the words of a message, until they are filed in lists. */
-  waitingWords: 'messaging/waiting_words',
-  /** Time at which a segment of the index begins → nothing. */
-  wordSegments: 'messaging/word_segments',
-  /** Segment, word, zero, id of the oldest message in it → ids and rooms of messages that have the word. */
-  wordLists: 'messaging/word_lists',
-  /** Id of the newest message filed by then, id of the batch → keys of lists that expire together. */
-  wordBatches: 'messaging/word_batches',
   /** Agent id, time → direct message. */
   inboxes: 'messaging/inboxes',
   /** Agent id → time of the newest direct message. */
@@ -102,6 +94,11 @@ export function timedKey(id: Buffer, tsMs: number): Buffer {
   id.copy(key);
   key.writeUIntBE(Math.min(Math.max(0, tsMs), endOfTimeMs), id.length, timeBytes);
   return key;
+}
+
+/** The time in an id of a message. */
+export function timeOfId(id: Buffer): number {
+  return id.readUIntBE(0, timeBytes);
 }
 
 /** The time at the end of such a key. */

@@ -1,8 +1,9 @@
 /** Lists of the registry: several indexes of one order intersected, several shards merged. */
-import { type RangeOptions, keyAfterPrefix } from '../kernel/engine.js';
+import { type RangeOptions, keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import { labelPrefix, namePrefix, statusPrefix } from '../../../registry/layout/keys.js';
+import { labelPrefix, namePrefix, sessionStatusPrefix, statusPrefix } from '../../../registry/layout/keys.js';
+import type { SessionStatus } from '../../../registry/model.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { registryFamilies as families } from './families.js';
@@ -242,4 +243,22 @@ function firstOf(keys: Iterable<Buffer>): Buffer | undefined {
 /** The least key after this one. */
 function justAfter(key: Buffer): Buffer {
   return Buffer.concat([key, Buffer.of(0)]);
+}
+
+/** The sessions of an agent, with this status if one is given. */
+export function* sessionKeys(
+  reader: Reader,
+  agent: Buffer,
+  status: SessionStatus | undefined,
+  after: Buffer | null,
+): Generator<Buffer> {
+  const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
+  const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
+  const bounds = prefixRange(prefix);
+  if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
+  for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
+}
+
+export function* userKeys(store: Store, after: Buffer | null): Generator<Buffer> {
+  for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
 }

@@ -8,6 +8,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { DirectoryLocks } from '../locks/locks.js';
 import type { DirectoryWorkspaces } from '../workspaces/workspaces.js';
 import { lockRecordStores } from './locks.js';
+import { settingsRecordStore } from './namespace-settings.js';
 import { unexportedRecords } from './unexported.js';
 
 const markName = 'move.json';
@@ -21,7 +22,11 @@ interface MovedParts {
 export function directoryMove(kernel: Kernel, { workspaces, locks, sealer }: MovedParts): HomeMove {
   return {
     mark: fileMark(kernel.dataDir),
-    records: () => [...unexportedRecords(kernel, sealer), ...lockRecordStores(kernel, locks)],
+    records: () => [
+      ...unexportedRecords(kernel, sealer),
+      ...lockRecordStores(kernel, locks),
+      settingsRecordStore(kernel),
+    ],
     // The lock keeps servers out, and what they left behind is finished here.
     obstacles: async () => {
       await workspaces.bulk.finish();

@@ -1,10 +1,8 @@
 /** Workspaces in the data directory: each write verb of the port is a step in the owner's shard. */
-import { messageOf } from '../../../core/errors.js';
 import { type DirectoryStep, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
-import type { Sealer } from '../../../secrets/sealer.js';
 import type {
   ListedTask,
   Project,
@@ -42,40 +40,19 @@ import type {
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
 import { BulkWork } from './bulk.js';
-import { type DependantsContext, dependantsStep } from './tasks/dependants.js';
+import type { DependantsContext } from './tasks/dependants.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
 import { OwnerShards } from './owner-shards.js';
-import { type Migration, migrateWorkspaces } from './migrations.js';
-import { purgeStep } from './purge.js';
-import { ReadyLines } from './tasks/ready-line.js';
 import { Reseal } from './reseal.js';
+import { type DirectoryWorkspacesOptions, workspacesParts } from './parts.js';
 import * as sessions from './sessions.js';
 import { listAllTasks, listTasksOf } from './tasks/list.js';
-import { leaseTimer, taskTimer } from './tasks/rows.js';
 import { requireClaim, requireTaskVersion } from './checks.js';
 import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
 
 export { workspacesFamilies } from './keys.js';
-
-export interface DirectoryWorkspacesOptions {
-  sealer: Sealer;
-  /** Called in the transaction of an owner's new workspace: a user exists from its first write. */
-  onOwner?: (tx: Transaction, user: string) => void;
-  migrations?: readonly Migration[];
-  /** Faults that no caller waits for. */
-  onError?: (error: unknown) => void;
-}
-
-/** Brings the stored layout up to date and registers the timers. */
-export async function openDirectoryWorkspaces(
-  kernel: Kernel,
-  options: DirectoryWorkspacesOptions,
-): Promise<DirectoryWorkspaces> {
-  for (const store of kernel.stores) await migrateWorkspaces(store, options.migrations);
-  return new DirectoryWorkspaces(kernel, options);
-}
 
 export class DirectoryWorkspaces implements WorkspacesPort {
   readonly tasks: TaskVerbs;
@@ -89,39 +66,15 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly #shards: OwnerShards;
 
   constructor(kernel: Kernel, options: DirectoryWorkspacesOptions) {
+    const parts = workspacesParts(kernel, options);
     this.#kernel = kernel;
     this.#shards = new OwnerShards(kernel);
     this.#onOwner = options.onOwner ?? (() => undefined);
-    const { limits } = kernel;
-    this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
-    this.bulk = new BulkWork({
-      stores: kernel.stores,
-      steps: {
-        purge: (tx, value) => purgeStep(tx, this.context, value),
-        dependants: (tx, value) => dependantsStep(tx, this.context, value),
-        reseal: (tx, value) => this.#reseal.step(tx, value),
-      },
-      onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
-    });
-    this.#reseal = new Reseal(kernel, options.sealer, this.bulk);
-    this.context = {
-      waiters: this.waiters,
-      lines: new ReadyLines(),
-      bulk: this.bulk,
-      rowsMax: limits.workspaceStepRowsMax,
-    };
-    this.tasks = new TaskVerbs({
-      limits,
-      context: this.context,
-      outages: () => kernel.outages,
-    });
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.onLeaseTimer(tx, reference));
-    kernel.handleTimer(taskTimer, (tx, reference) => this.tasks.onTaskTimer(tx, reference));
-    kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
-      sessions.onSessionTimer(tx, reference, kernel.outages),
-    );
-    // Continues the work that a crash has left unfinished.
-    this.bulk.kick();
+    this.#reseal = parts.reseal;
+    this.waiters = parts.context.waiters;
+    this.bulk = parts.context.bulk;
+    this.tasks = parts.tasks;
+    this.context = parts.context;
   }
 
   createWorkspace(owner: string, id: string, input: NewWorkspace): DirectoryStep<Workspace> {
@@ -362,6 +315,10 @@ export class DirectoryWorkspaces implements WorkspacesPort {
 
   releaseTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
     return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.release(tx, owner, id, reason));
+  }
+
+  retryTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.retry(tx, owner, id, reason));
   }
 
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): DirectoryStep<Task> {

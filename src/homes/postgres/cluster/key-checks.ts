@@ -20,10 +20,10 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
   if (missing.length > 0)
     throw new StoaError(
       'invalid_config',
-      `STOA_SECRET_KEYS does not hold the key ${missing.map(([id]) => id).join(', ')} that this ` +
+      `STOA_SECRET_KEYS does not contain the key ${missing.map(([id]) => id).join(', ')} that this ` +
         'database uses.',
       {
-        fix: 'Set STOA_SECRET_KEYS to the same keys on every server; further keys after them do no harm.',
+        fix: 'Set STOA_SECRET_KEYS to the same keys on every server. More keys after them are allowed.',
       },
     );
 }

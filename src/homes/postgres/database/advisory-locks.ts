@@ -34,6 +34,8 @@ const seeds = {
   keptIdentity: 9,
   /** The owner of entries of the search: filing and joining them. */
   findOwner: 11,
+  /** The owner of documents: storing their vectors, and changing settings of namespaces. */
+  findVectors: 12,
   /** A user id: the names and the number of its rooms. */
   userRooms: 10,
 } as const;

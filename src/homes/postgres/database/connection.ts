@@ -21,7 +21,7 @@ export type PostgresSql = Sql;
 /** A query runs on the pool or in one transaction. */
 export type Queryable = Sql | TransactionSql;
 
-export type Parameter = string | number | boolean | null | readonly string[];
+export type Parameter = string | number | boolean | null | readonly (string | null)[];
 
 export interface PostgresOptions {
   connectionsMax?: number;
@@ -269,10 +269,14 @@ async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: Pr
 
 type PlainParameter = string | number | boolean | null;
 
-/** A list in PostgreSQL's text format. The statement casts it to the type of its items. */
 function plainParameter(parameter: Parameter): PlainParameter {
-  if (typeof parameter !== 'object' || parameter === null) return parameter;
-  return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
+  return typeof parameter !== 'object' || parameter === null ? parameter : listText(parameter);
+}
+
+/** A list in PostgreSQL's text format. The statement casts it to the type of its items. */
+export function listText(items: readonly (string | null)[]): string {
+  const texts = items.map((item) => (item === null ? 'NULL' : `"${item.replaceAll(/["\\]/g, '\\$&')}"`));
+  return `{${texts.join(',')}}`;
 }
 
 /** Transactions that have ended while their body still runs. */
@@ -361,13 +365,14 @@ function tooLate(): StoaError {
 const attemptsMax = 20;
 
 /**
- * Runs a transaction, and runs it again after a conflict with another one. `awaitSent` throws the error of a
+ * Runs a transaction, and runs it again after a conflict with another one, `attempts` times in all. `awaitSent` throws the error of a
  * statement that the body sent without waiting for it: that transaction was rolled back instead of committed.
  */
 export async function transaction<T>(
   sql: PostgresSql,
   body: (tx: TransactionSql) => Promise<T>,
   awaitSent: (result: T) => Promise<void> = async () => undefined,
+  attempts = attemptsMax,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -376,7 +381,7 @@ export async function transaction<T>(
       return result;
     } catch (error) {
       if (!(error instanceof TryAgain) && !isConcurrency(error)) throw postgresError(error);
-      if (attempt >= attemptsMax) throw isLostRace(error) ? lostEachTime(error) : postgresError(error);
+      if (attempt >= attempts) throw isLostRace(error) ? lostEachTime(error) : postgresError(error);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }

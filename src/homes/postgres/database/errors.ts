@@ -29,6 +29,23 @@ export function isLostRace(error: unknown): boolean {
   return error instanceof TryAgain || /^40(001|P01)$/.test(causeCodeOf(error));
 }
 
+/** Faults of the database belong to no step of a write: they are tried again, or end the request. */
+const databaseFaults: ReadonlySet<string> = new Set([
+  'engine',
+  'backend_unavailable',
+  'disk_full',
+  'overloaded',
+  'internal',
+]);
+
+export function isDatabaseFault(error: unknown): boolean {
+  return (
+    error instanceof TryAgain ||
+    isConcurrency(error) ||
+    (error instanceof StoaError && databaseFaults.has(error.code))
+  );
+}
+
 /**
  * The server is unreachable, starting or stopping, ended an idle transaction, or has too many connections.
  */

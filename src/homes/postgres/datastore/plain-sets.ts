@@ -30,8 +30,8 @@ const writesGroupedMax = 32;
 const attemptsMax = 10;
 
 /** True if there is no metadata to merge and no version to compare, and the expiry is given. */
-export function isPlainSet(write: DocumentWrite): boolean {
-  return write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined;
+export function isPlainSet({ metadata, ifVersion, expiresAt, index }: DocumentWrite): boolean {
+  return metadata === null && ifVersion === null && expiresAt !== undefined && index === undefined;
 }
 
 export class PlainSets {
@@ -174,7 +174,8 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "updatedAt" = excluded."updatedAt",
   "lastAccessedAt" = excluded."lastAccessedAt",
   version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
-  "expiresAt" = excluded."expiresAt"`;
+  "expiresAt" = excluded."expiresAt",
+  indexed = d.indexed OR (${expired}) IS TRUE`;
 
 function written(result: WriteResult | StoaError): WriteResult {
   if (result instanceof StoaError) throw result;

@@ -37,6 +37,8 @@ export const dataMigrations: readonly string[] = [
     "lastAccessedAt" timestamptz,
     version bigint NOT NULL DEFAULT 1,
     "expiresAt" timestamptz,
+    -- False: searches for words do not find the document.
+    indexed boolean NOT NULL DEFAULT true,
     "sizeBytes" integer NOT NULL GENERATED ALWAYS AS (octet_length(value::text)) STORED,
     PRIMARY KEY ("userId", namespace, key)
   );
@@ -65,6 +67,7 @@ export interface DocumentRow {
   lastAccessedAt: string | null;
   version: string;
   expiresAt: string | null;
+  indexed: boolean;
 }
 
 /**
@@ -86,6 +89,7 @@ const recordColumns = [
   'lastAccessedAt',
   'version',
   'expiresAt',
+  'indexed',
 ];
 export const columnsWritten = recordColumns.map(quoted).join(', ');
 export const columnsWrittenCount = recordColumns.length;
@@ -116,6 +120,7 @@ export function recordOf(row: DocumentRow): DocumentRecord {
     lastAccessedAt: row.lastAccessedAt === null ? null : normaliseTime(row.lastAccessedAt),
     version: Number(row.version),
     expiresAt: row.expiresAt === null ? null : expiryOfMs(msOf(row.expiresAt)),
+    ...(!row.indexed && { indexed: false }),
   };
 }
 
@@ -136,6 +141,7 @@ export function documentParameters(record: DocumentRecord): Parameter[] {
     record.lastAccessedAt,
     record.version,
     record.expiresAt,
+    record.indexed !== false,
   ];
 }
 

@@ -1,4 +1,4 @@
-/** Checks of counters against what they count, and of rows whose record is gone, in the other domains. */
+/** Checks of counters against what they count, and of vectors without their document. */
 import { type Check, findingsMax } from './check.js';
 
 const isOpenTask = `status IN ('pending', 'running', 'input_required')`;
@@ -15,10 +15,24 @@ const countedDocuments = `SELECT "userId", namespace, count(*) AS documents, sum
 const documentCounts = `SELECT "userId", namespace, sum(documents) AS documents, sum("sizeBytes") AS bytes
   FROM agent_data_store_counts GROUP BY "userId", namespace`;
 
-const owned = `SELECT agent_id AS id FROM registry.agents UNION ALL SELECT session_id FROM registry.sessions
-  UNION ALL SELECT 'token:' || token_id FROM registry.tokens`;
+/** Waiting documents are looked at by the server that embeds them. */
+const orphanVectors = `find.vectors v WHERE NOT EXISTS (SELECT FROM agent_data_store d
+    WHERE d."userId" = v.owner AND d.namespace = v.collection AND d.key = v.id)
+  AND NOT EXISTS (SELECT FROM find.waiting w
+    WHERE w.owner = v.owner AND w.collection = v.collection AND w.id IN (v.id, ''))`;
 
 export const counterChecks: readonly Check[] = [
+  {
+    family: 'find.vectors',
+    kind: 'dangling',
+    find: `SELECT v.owner || ' ' || v.collection || ' ' || v.id AS key,
+        'A vector belongs to a document that does not exist.' AS problem FROM ${orphanVectors} LIMIT ${findingsMax}`,
+    repair: {
+      about: 'Delete the vector.',
+      locks: ['agent_data_store', 'find.vectors', 'find.waiting'],
+      statement: `DELETE FROM ${orphanVectors}`,
+    },
+  },
   {
     family: 'agent_data_store_counts',
     kind: 'wrong',
@@ -98,22 +112,6 @@ export const counterChecks: readonly Check[] = [
       locks: ['registry.agents', 'registry.sessions'],
       statement: `UPDATE registry.agents a SET active_sessions = (SELECT count(*) FROM registry.sessions s
         WHERE s.user_id = a.user_id AND s.agent_id = a.agent_id AND s.closed_at IS NULL)`,
-    },
-  },
-  {
-    family: 'registry.owners',
-    kind: 'missing',
-    find: `SELECT found.id AS key, 'The id has no row that names its owner.' AS problem
-      FROM (${owned}) found WHERE NOT EXISTS (SELECT FROM registry.owners o WHERE o.id = found.id)
-      LIMIT ${findingsMax}`,
-    repair: {
-      about: 'Write the row again.',
-      locks: ['registry.owners', 'registry.agents', 'registry.sessions', 'registry.tokens'],
-      statement: `INSERT INTO registry.owners (id, user_id)
-        SELECT agent_id, user_id FROM registry.agents UNION ALL
-          SELECT session_id, user_id FROM registry.sessions UNION ALL
-          SELECT 'token:' || token_id, user_id FROM registry.tokens
-        ON CONFLICT DO NOTHING`,
     },
   },
 ];

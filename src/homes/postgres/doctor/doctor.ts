@@ -1,6 +1,6 @@
 /**
- * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, rows whose
- * owner is gone.
+ * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, leases against what
+ * they hold, rows whose record is gone.
  */
 import { StoaError } from '../../../core/errors.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
@@ -8,8 +8,9 @@ import { type PostgresSql, query, transaction } from '../database/connection.js'
 import type { Check } from './check.js';
 import { counterChecks } from './counters.js';
 import { feedAndMessagingChecks } from './feed-and-messaging.js';
+import { recordChecks } from './records.js';
 
-const checks: readonly Check[] = [...feedAndMessagingChecks, ...counterChecks];
+const checks: readonly Check[] = [...feedAndMessagingChecks, ...counterChecks, ...recordChecks];
 
 /** With `repair` each kind of damage is repaired in one transaction that looks again first. */
 export async function* examine(sql: PostgresSql, repair: boolean): AsyncGenerator<ExaminedFinding> {

@@ -13,7 +13,7 @@ import {
   mergeSegments,
 } from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
-import { nextTurn } from '../../../core/waiting/yielding.js';
+import { Slices, inSlices } from '../../../core/waiting/yielding.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
@@ -29,9 +29,7 @@ export interface FilingOptions {
 }
 
 /** Marks that one transaction files. */
-const marksPerStep = 512;
-/** A merge lets other work run after this time. */
-const sliceMs = 4;
+const marksPerStep = 2_048;
 
 interface MarkRow {
   readonly mark: string;
@@ -119,14 +117,11 @@ export class Filing {
       });
     const merging = mergeSegments(inputs, this.#options.nowMs());
     const blocks = [];
-    let untilMs = performance.now() + sliceMs;
+    const slices = new Slices();
     let step = merging.next();
     for (; step.done !== true; step = merging.next()) {
       blocks.push(...step.value);
-      if (performance.now() > untilMs) {
-        await nextTurn();
-        untilMs = performance.now() + sliceMs;
-      }
+      await slices.pause();
     }
     await deleteSegments(work, owner, segments);
     const merged: MergedCatalog = step.value;
@@ -166,7 +161,7 @@ async function isAlone(work: Work, owner: string): Promise<boolean> {
 }
 
 async function insertEntries(work: Work, owner: string, entries: readonly WaitingEntry[]): Promise<void> {
-  const filed = fileEntries(entries);
+  const filed = await inSlices(fileEntries(entries));
   const earliest = Math.min(...entries.map(({ expiresAtMs }) => expiresAtMs ?? Infinity));
   const writing = new BlockRows(work, owner, await insertSegment(work, owner, filed, earliest));
   await writing.add(filed.blocks);
@@ -174,7 +169,7 @@ async function insertEntries(work: Work, owner: string, entries: readonly Waitin
 }
 
 function earliestExpiry({ expiries }: Catalog): number {
-  return expiries.reduce((least, expiry) => Math.min(least, expiry), Infinity);
+  return (expiries ?? new Float64Array(0)).reduce((least, expiry) => Math.min(least, expiry), Infinity);
 }
 
 /** Each place once. */

@@ -2,18 +2,30 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type { FindKind } from '../../../find/model.js';
-import type { FindCapabilities, FindPort, IndexAnswer, IndexSearch } from '../../../find/port.js';
+import type {
+  FindCapabilities,
+  FindPort,
+  IndexAnswer,
+  IndexSearch,
+  IndexSize,
+  OnReindexed,
+  ReindexReport,
+  ReindexScope,
+} from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { IndexView } from '../../../find/segments/view.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
+import type { ExaminedFinding } from '../../../operations/model.js';
 import type { PostgresWriter } from '../write/writer.js';
+import { examineIndex } from './doctor.js';
 import { Filing } from './filing.js';
 import { type GatheredOwner, Gathering } from './gather.js';
 import type { SearchedMessages } from './messages.js';
-import { type ReindexProgress, reindexAll } from './reindex.js';
+import { Reindexing } from './reindex.js';
 import { messagesOwner } from './schema.js';
+import { PostgresVectors } from './vectors/vectors.js';
 
 export interface PostgresFindOptions {
   readonly sql: PostgresSql;
@@ -34,17 +46,29 @@ const stepsBeforeSearchMax = 64;
 
 export class PostgresFind implements FindPort {
   readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
+  readonly vectors: PostgresVectors;
   readonly #options: PostgresFindOptions;
   readonly #gathering: Gathering;
   readonly #filing: Filing;
   readonly #rounds: Periodic;
+  readonly #reindexing: Reindexing;
+  readonly #openedAtMs: number;
   #isOver = false;
 
   constructor(options: PostgresFindOptions) {
     const { sql, writer, limits, nowMs, messages, onError, intervalMs = intervalDefaultMs } = options;
     this.#options = options;
+    this.vectors = new PostgresVectors({ sql, writer, limits, nowMs });
     this.#gathering = new Gathering({ sql, messages, cacheBytesMax: limits.findCacheBytesMax });
     this.#filing = new Filing({ writer, limits, nowMs, messages });
+    this.#openedAtMs = nowMs();
+    this.#reindexing = new Reindexing({
+      sql,
+      filing: this.#filing,
+      messages,
+      allMessages: () => messages.all(),
+      isOver: () => this.#isOver,
+    });
     this.#rounds = new Periodic({
       everyMs: intervalMs,
       run: () => this.#round(intervalMs),
@@ -79,7 +103,9 @@ export class PostgresFind implements FindPort {
     const partitions = [];
     for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner));
     const view = new IndexView(partitions, {
-      hasCollection: (kind, collection) => isSearched(parts, rooms, kind, collection),
+      hasCollection: (kind, collection) =>
+        isSearched(parts, rooms, kind, collection) &&
+        !(kind === 'data' && gathered.some(({ unindexed }) => unindexed.has(collection))),
       // A later page must not show what expired since the first one.
       nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
     });
@@ -95,10 +121,36 @@ export class PostgresFind implements FindPort {
     }
   }
 
-  /** Files everything again. Searches and writes go on meanwhile. */
-  reindex(): AsyncGenerator<ReindexProgress> {
-    const { sql, messages } = this.#options;
-    return reindexAll({ sql, filing: this.#filing, messages: () => messages.all() });
+  reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
+    return this.#reindexing.run(scope, onProgress);
+  }
+
+  /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
+  examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+    const { sql, messages, nowMs, limits } = this.#options;
+    return examineIndex({
+      sql,
+      messages,
+      filing: this.#filing,
+      nowMs,
+      deadSecondsMax: limits.findDeadSecondsMax,
+      openedAtMs: this.#openedAtMs,
+      repair,
+    });
+  }
+
+  async size(): Promise<IndexSize> {
+    const [row] = await query<{ waiting: string; segments: string; bytes: string }>(
+      this.#options.sql,
+      `SELECT (SELECT count(*) FROM find.marks) AS waiting, (SELECT count(*) FROM find.segments) AS segments,
+        (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE c.relkind = 'r' AND n.nspname = 'find') AS bytes`,
+    );
+    return {
+      waiting: Number(row?.waiting ?? 0),
+      segments: Number(row?.segments ?? 0),
+      bytes: Number(row?.bytes ?? 0),
+    };
   }
 
   async #gather(
@@ -137,6 +189,7 @@ export class PostgresFind implements FindPort {
       [this.#options.nowMs() - (findDeadSecondsMax * 1_000) / 2, ownersPerRound],
     );
     for (const { owner } of rotten) if (!this.#isOver) await this.#filing.merge(owner);
+    await this.#reindexing.continueAbandoned();
   }
 
   async #fileOwner(owner: string): Promise<void> {

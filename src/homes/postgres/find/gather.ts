@@ -16,7 +16,7 @@ export interface WantedTerms {
 }
 
 interface GatheredRow {
-  readonly what: 'mark' | 'segment' | 'block';
+  readonly what: 'mark' | 'segment' | 'block' | 'unindexed';
   readonly owner: string;
   /** Of the mark or the segment. */
   readonly number: string;
@@ -26,8 +26,10 @@ interface GatheredRow {
   /** A catalog, unless it is known; the body of a block. */
   readonly bytes: Buffer | null;
   readonly dead: Buffer | null;
-  /** Of the first entry in the block, if it is a part of a list. */
+  /** Of the first posting in the block. */
   readonly place: number | null;
+  /** The first term of the block. */
+  readonly first: Buffer | null;
 }
 
 /** A mark with the place that it marks. */
@@ -41,6 +43,8 @@ export interface GatheredOwner {
   readonly owner: string;
   readonly marks: readonly Mark[];
   readonly segments: readonly ViewedSegment[];
+  /** The namespaces whose documents are not to be found by words. */
+  readonly unindexed: ReadonlySet<string>;
 }
 
 const blockOfTerm = `SELECT body, first, place FROM find.blocks b
@@ -69,10 +73,12 @@ const statement = `WITH s AS MATERIALIZED (
           FROM unnest($4::text[], $5::text[]) AS given (begin, until)) AS wanted,
         LATERAL (${blocksOfBeginning}) AS f)
   SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::bytea AS bytes,
-      NULL::bytea AS dead, NULL::integer AS place
+      NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first
     FROM find.marks WHERE owner = ANY($1::text[])
-  UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL FROM s
-  UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place FROM blocks`;
+  UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL, NULL FROM s
+  UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place, first FROM blocks
+  UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL
+    FROM find.namespace_settings WHERE owner = ANY($1::text[]) AND NOT indexed`;
 
 export interface GatheringOptions {
   readonly sql: PostgresSql;
@@ -152,25 +158,31 @@ function gathered(
   catalogs: ReadonlyMap<string, Catalog>,
 ): GatheredOwner {
   const dead = new Map<string, Buffer>();
-  const blocks = new Map<string, { place: number; body: Buffer }[]>();
+  const blocks = new Map<string, { first: Buffer; place: number; body: Buffer }[]>();
   const marks: Mark[] = [];
+  const unindexed = new Set<string>();
   for (const row of rows) {
     const { what, number, kind, collection, id, bytes } = row;
-    if (what === 'segment') dead.set(number, row.dead ?? Buffer.alloc(0));
-    else if (what === 'block' && bytes !== null)
-      blocks.set(number, [...(blocks.get(number) ?? []), { place: row.place ?? 0, body: bytes }]);
-    else if (kind !== null && collection !== null && id !== null)
+    if (what === 'unindexed') unindexed.add(collection ?? '');
+    else if (what === 'segment') dead.set(number, row.dead ?? Buffer.alloc(0));
+    else if (what === 'block' && bytes !== null) {
+      const own = blocks.get(number) ?? [];
+      own.push({ first: row.first ?? Buffer.alloc(0), place: row.place ?? 0, body: bytes });
+      blocks.set(number, own);
+    } else if (kind !== null && collection !== null && id !== null)
       marks.push({ number, name: { kind, collection, id } });
   }
   return {
     owner,
+    unindexed,
     // In the order in which they were written: the last mark of a place counts.
     marks: marks.toSorted((a, b) => Number(a.number) - Number(b.number)),
     segments: [...catalogs].map(([segment, catalog]) => ({
       catalog,
       dead: new DeadPlaces(dead.get(segment) ?? Buffer.alloc(0)),
-      // The parts of a list in their order.
-      blocks: (blocks.get(segment) ?? []).toSorted((a, b) => a.place - b.place).map(({ body }) => body),
+      blocks: (blocks.get(segment) ?? [])
+        .toSorted((a, b) => a.first.compare(b.first) || a.place - b.place)
+        .map(({ body }) => body),
     })),
   };
 }

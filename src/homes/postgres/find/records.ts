@@ -24,7 +24,7 @@ export async function readEntries(
   const of = (kind: EntryName['kind']): EntryName[] => names.filter((name) => name.kind === kind);
   const slices = new Slices();
   const entries: WaitingEntry[] = [];
-  for await (const record of documents(sql, owner, of('data'))) {
+  for await (const record of documents(sql, owner, await indexedOf(sql, owner, of('data')))) {
     const entry = documentEntry(record);
     if (entry !== null) entries.push(entry);
     await slices.pause();
@@ -42,7 +42,25 @@ export async function readEntries(
   return entries;
 }
 
-async function* documents(
+/** Without the names in namespaces that are not indexed. */
+async function indexedOf(
+  sql: Queryable,
+  owner: string,
+  names: readonly EntryName[],
+): Promise<readonly EntryName[]> {
+  if (names.length === 0) return names;
+  const rows = await query<{ collection: string }>(
+    sql,
+    `SELECT collection FROM find.namespace_settings
+      WHERE owner = $1 AND NOT indexed AND collection = ANY($2::text[])`,
+    [owner, [...new Set(names.map(({ collection }) => collection))]],
+  );
+  const unindexed = new Set(rows.map(({ collection }) => collection));
+  return names.filter(({ collection }) => !unindexed.has(collection));
+}
+
+/** The documents that exist, in any order. */
+export async function* documents(
   sql: Queryable,
   owner: string,
   names: readonly EntryName[],

@@ -1,58 +1,194 @@
 /**
- * Files everything again, in steps, while servers work. Places that are filed are marked, so that an entry without a
- * record goes; then the places of all records, so that a record without an entry gets one.
+ * Files everything again, in steps, while servers work. The names of all records are marked and filed; then entries
+ * without a record are marked. A marked thing is found by its record, so searches miss nothing. How far it came is in a
+ * table: a second call on any server follows it, and another server continues it if the first one dies.
  */
+import { JoinedWork } from '../../../find/joined-work.js';
 import type { EntryName } from '../../../find/model.js';
+import type { OnReindexed, ReindexReport, ReindexScope } from '../../../find/port.js';
 import { Catalog } from '../../../find/segments/catalog.js';
-import { type PostgresSql, query } from '../database/connection.js';
+import { DeadPlaces } from '../../../find/segments/segment.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { examinedSegment } from './examined-segments.js';
 import type { Filing } from './filing.js';
+import type { MessageReader } from './messages.js';
+import { type OwnedKind, nextOwner, ownedKinds, readNames } from './names.js';
+import { readEntries } from './records.js';
+import { type Job, JobLost, type Position, ReindexJobs, keyOf } from './reindex-jobs.js';
 import { messagesOwner } from './schema.js';
-
-/** Places that are marked in one statement. */
-const placesPerStep = 512;
 
 export interface ReindexSource {
   readonly sql: PostgresSql;
   readonly filing: Filing;
+  readonly messages: MessageReader;
   /** The places of all messages. */
-  messages(): AsyncIterable<EntryName>;
+  allMessages(): AsyncIterable<EntryName>;
+  isOver(): boolean;
 }
 
-export interface ReindexProgress {
-  readonly owners: number;
-  readonly ownersDone: number;
-  /** Places that were filed again so far. */
-  readonly filed: number;
-}
+/** Places that are marked in one statement. */
+const placesPerStep = 512;
+const followMs = 500;
 
-export async function* reindexAll(source: ReindexSource): AsyncGenerator<ReindexProgress> {
-  const rows = await query<{ owner: string }>(
-    source.sql,
-    `SELECT owner FROM find.segments UNION SELECT owner FROM find.marks UNION SELECT "userId" FROM agent_data_store
-      UNION SELECT owner_id FROM workspaces.tasks UNION SELECT '' ORDER BY owner`,
-  );
-  let filed = 0;
-  for (const [ownersDone, { owner }] of rows.entries()) {
-    for await (const names of steps(placesOf(source, owner))) {
-      await mark(source.sql, owner, names);
-      await fileMarks(source.filing, owner);
-      filed += names.length;
-      yield { owners: rows.length, ownersDone, filed };
+export class Reindexing {
+  readonly #source: ReindexSource;
+  readonly #jobs: ReindexJobs;
+  readonly #running = new JoinedWork<ReindexReport>();
+
+  constructor(source: ReindexSource) {
+    this.#source = source;
+    this.#jobs = new ReindexJobs(source.sql);
+  }
+
+  run(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
+    return this.#running.run(JSON.stringify(keyOf(scope)), onProgress, (onStep) => this.#run(scope, onStep));
+  }
+
+  async #run(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
+    let last: Job | undefined;
+    await this.#jobs.offer(scope);
+    for (;;) {
+      const own = await this.#jobs.take(scope);
+      const job = own ?? (await this.#jobs.read(scope));
+      // Done, here or on another server.
+      if (job === undefined) return { filed: last?.done ?? 0, removed: last?.removed ?? 0 };
+      last = job;
+      onProgress({ done: job.done, total: Math.max(job.total, job.done) });
+      if (own !== undefined)
+        try {
+          return await this.#work(scope, own, onProgress);
+        } catch (error) {
+          if (error instanceof JobLost) continue;
+          throw error;
+        }
+      await new Promise((resolve) => setTimeout(resolve, followMs));
     }
-    while (await source.filing.merge(owner));
-    yield { owners: rows.length, ownersDone: ownersDone + 1, filed };
+  }
+
+  /** Begins jobs that follow from changed settings, and continues those of servers that died. */
+  async continueAbandoned(): Promise<void> {
+    for (const scope of await this.#jobs.abandoned())
+      if (!this.#source.isOver()) await this.run(scope, () => undefined);
+  }
+
+  async #work(scope: ReindexScope, begun: Job, onProgress: OnReindexed): Promise<ReindexReport> {
+    const { sql } = this.#source;
+    let job = begun;
+    const step = async (names: readonly EntryName[], owner: string, next: Position): Promise<void> => {
+      if (names.length > 0) await this.#fileAgain(owner, names);
+      job = { ...job, done: job.done + names.length, position: next };
+      await this.#note(scope, job);
+      onProgress({ done: job.done, total: Math.max(job.total, job.done) });
+    };
+    const only = scope.user;
+    for (
+      let owner =
+        job.position.kind === 'messages' ? undefined : (only ?? (await this.#ownerFrom(job.position.owner)));
+      owner !== undefined;
+      owner = only === null ? await nextOwner(sql, owner) : undefined
+    ) {
+      await this.#dropUnreadable(owner);
+      const isResumed = owner === job.position.owner;
+      const first = isResumed ? ownedKinds.indexOf(job.position.kind as OwnedKind) : 0; // Not messages: see above.
+      for (const kind of ownedKinds.slice(first)) {
+        let after = isResumed && kind === job.position.kind ? job.position.after : null;
+        do {
+          const page = await readNames(sql, owner, kind, scope.namespace, after);
+          await step(page.names, owner, { owner, kind, after: page.after });
+          ({ after } = page);
+        } while (after !== null);
+      }
+      job = { ...job, removed: job.removed + (await this.#removeEntries(owner, scope.namespace)) };
+    }
+    if (only === null) {
+      await this.#dropUnreadable(messagesOwner);
+      const at: Position = { owner: messagesOwner, kind: 'messages', after: null };
+      for await (const names of steps(this.#source.allMessages())) await step(names, messagesOwner, at);
+      job = { ...job, removed: job.removed + (await this.#removeEntries(messagesOwner, null)) };
+    }
+    await this.#jobs.remove(scope);
+    return { filed: job.done, removed: job.removed };
+  }
+
+  /** The owner itself, if it is still there. */
+  async #ownerFrom(owner: string): Promise<string | undefined> {
+    return owner === '' ? nextOwner(this.#source.sql, '') : owner;
+  }
+
+  async #note(scope: ReindexScope, job: Job): Promise<void> {
+    if (this.#source.isOver()) throw new Error('The server is stopping; another one continues.');
+    await this.#jobs.note(scope, job);
+  }
+
+  async #fileAgain(owner: string, names: readonly EntryName[]): Promise<void> {
+    const { sql, filing } = this.#source;
+    await markNames(sql, owner, names);
+    // Null: another server files the same owner, and these marks with the others.
+    while (((await filing.file(owner)) ?? 0) > 0) continue;
+    while (await filing.merge(owner)) continue;
+  }
+
+  /** Searches fail on a segment that cannot be read, and so would filing. Its things are marked after it. */
+  async #dropUnreadable(owner: string): Promise<void> {
+    const { sql } = this.#source;
+    for (const { segment } of await segmentsOf(sql, owner))
+      try {
+        await examinedSegment(sql, owner, segment);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        await query(sql, 'DELETE FROM find.segments WHERE owner = $1 AND segment = $2::bigint', [
+          owner,
+          segment,
+        ]);
+        await query(sql, 'DELETE FROM find.blocks WHERE owner = $1 AND segment = $2::bigint', [
+          owner,
+          segment,
+        ]);
+      }
+  }
+
+  /** Marks entries whose record does not exist, until every segment was read. */
+  async #removeEntries(owner: string, namespace: string | null): Promise<number> {
+    const { sql, messages } = this.#source;
+    const seen = new Set<string>();
+    let removed = 0;
+    for (;;) {
+      const next = (await segmentsOf(sql, owner)).find(({ segment }) => !seen.has(segment));
+      if (next === undefined) return removed;
+      seen.add(next.segment);
+      const [row] = await query<{ catalog: Buffer; dead: Buffer }>(
+        sql,
+        'SELECT catalog, dead FROM find.segments WHERE owner = $1 AND segment = $2::bigint',
+        [owner, next.segment],
+      );
+      // Joined with others in the meantime.
+      if (row === undefined) continue;
+      const catalog = new Catalog(row.catalog);
+      const dead = new DeadPlaces(row.dead);
+      const living = Array.from({ length: catalog.count }, (_, place) => place)
+        .filter((place) => !dead.has(place))
+        .map((place) => catalog.name(place))
+        .filter(
+          ({ kind, collection }) => namespace === null || (kind === 'data' && collection === namespace),
+        );
+      for (let at = 0; at < living.length; at += placesPerStep) {
+        const names = living.slice(at, at + placesPerStep);
+        const found = new Set(
+          (await readEntries(sql, owner, names, messages)).map(({ name }) => JSON.stringify(name)),
+        );
+        const gone = names.filter((name) => !found.has(JSON.stringify(name)));
+        removed += gone.length;
+        if (gone.length > 0) await this.#fileAgain(owner, gone);
+      }
+    }
   }
 }
 
-/** Another server may be filing the same owner: then its marks are filed there. */
-async function fileMarks(filing: Filing, owner: string): Promise<void> {
-  for (;;) {
-    const done = await filing.file(owner);
-    if (done === null || done === 0) return;
-  }
+function segmentsOf(sql: PostgresSql, owner: string): Promise<readonly { segment: string }[]> {
+  return query(sql, 'SELECT segment FROM find.segments WHERE owner = $1 ORDER BY segment', [owner]);
 }
 
-async function mark(sql: PostgresSql, owner: string, names: readonly EntryName[]): Promise<void> {
+export async function markNames(sql: Queryable, owner: string, names: readonly EntryName[]): Promise<void> {
   await query(
     sql,
     `INSERT INTO find.marks (owner, kind, collection, id)
@@ -64,62 +200,6 @@ async function mark(sql: PostgresSql, owner: string, names: readonly EntryName[]
       names.map(({ id }) => id),
     ],
   );
-}
-
-async function* placesOf(source: ReindexSource, owner: string): AsyncGenerator<EntryName> {
-  const seen = new Set<string>();
-  const segments = await query<{ segment: string }>(
-    source.sql,
-    'SELECT segment FROM find.segments WHERE owner = $1 ORDER BY segment',
-    [owner],
-  );
-  for (const { segment } of segments) {
-    const [row] = await query<{ catalog: Buffer }>(
-      source.sql,
-      'SELECT catalog FROM find.segments WHERE owner = $1 AND segment = $2::bigint',
-      [owner, segment],
-    );
-    // Joined with others in the meantime.
-    if (row === undefined) continue;
-    const catalog = new Catalog(row.catalog);
-    for (let place = 0; place < catalog.count; place += 1) {
-      const name = catalog.name(place);
-      const text = JSON.stringify(name);
-      if (!seen.has(text)) yield name;
-      seen.add(text);
-    }
-  }
-  const records = owner === messagesOwner ? source.messages() : recordsOf(source.sql, owner);
-  for await (const name of records) if (!seen.has(JSON.stringify(name))) yield name;
-}
-
-/** The places of all documents and tasks of an owner. */
-export async function* recordsOf(sql: PostgresSql, owner: string): AsyncGenerator<EntryName> {
-  let after = { collection: '', id: '' };
-  for (;;) {
-    const rows = await query<typeof after>(
-      sql,
-      `SELECT namespace AS collection, key AS id FROM agent_data_store
-        WHERE "userId" = $1 AND (namespace, key) > ($2, $3) ORDER BY namespace, key LIMIT $4`,
-      [owner, after.collection, after.id, placesPerStep],
-    );
-    for (const { collection, id } of rows) yield { kind: 'data', collection, id };
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < placesPerStep) break;
-    after = last;
-  }
-  for (let task = ''; ;) {
-    const rows = await query<{ collection: string; id: string }>(
-      sql,
-      `SELECT project_id AS collection, id FROM workspaces.tasks WHERE owner_id = $1 AND id > $2
-        ORDER BY id LIMIT $3`,
-      [owner, task, placesPerStep],
-    );
-    for (const { collection, id } of rows) yield { kind: 'tasks', collection, id };
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < placesPerStep) return;
-    task = last.id;
-  }
 }
 
 async function* steps(names: AsyncIterable<EntryName>): AsyncGenerator<EntryName[]> {

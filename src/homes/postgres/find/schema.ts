@@ -5,11 +5,12 @@
  */
 import type { PostgresSql } from '../database/connection.js';
 import { type Migration, migrate } from '../database/migrate.js';
+import { vectorTables } from './vectors/schema.js';
 
 /** The owner of messages: rooms belong to all users, so their messages have one index. */
 export const messagesOwner = '';
 
-const documentFacts = '"userId", namespace, key, version, "updatedAt", "expiresAt"';
+const documentFacts = '"userId", namespace, key, version, "updatedAt", "expiresAt", indexed';
 const taskFacts = 'owner_id, project_id, id, version, updated_at';
 
 /** The mark triggers of a table: after each statement, for all rows that it changed. */
@@ -74,6 +75,22 @@ const initialTables = `
     place integer NOT NULL,
     body bytea NOT NULL,
     PRIMARY KEY (owner, segment, first, place)
+  ) WITH (toast_tuple_target = 4080); -- Two blocks share a page, and reading one does not read a second table.
+  -- Joined segments leave dead rows, whose space is used again after a vacuum.
+  ALTER TABLE find.marks SET (autovacuum_vacuum_scale_factor = 0.05);
+  ALTER TABLE find.blocks SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+  ALTER TABLE find.segments SET (autovacuum_vacuum_scale_factor = 0.05);
+  -- How far filing everything again has come. Empty owner: of all users. Empty namespace: everything.
+  CREATE TABLE find.reindexing (
+    owner text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    total bigint NOT NULL,
+    done bigint NOT NULL DEFAULT 0,
+    removed bigint NOT NULL DEFAULT 0,
+    position text NOT NULL,
+    worker text NOT NULL,
+    seen_at timestamptz NOT NULL,
+    PRIMARY KEY (owner, namespace)
   );
   -- The bytes are packed already: compressing them again costs time and saves little.
   ALTER TABLE find.segments ALTER catalog SET STORAGE EXTERNAL, ALTER dead SET STORAGE EXTERNAL;
@@ -91,7 +108,9 @@ const initialTables = `
     RETURN NULL;
   END $$;
   CREATE TRIGGER forget_documents AFTER TRUNCATE ON agent_data_store
-    FOR EACH STATEMENT EXECUTE FUNCTION find.forget_documents()`;
+    FOR EACH STATEMENT EXECUTE FUNCTION find.forget_documents();
+
+  ${vectorTables}`;
 
 /** For the migration of workspaces, whose table gets these triggers. */
 export const taskMarks = `${markFunction('mark_tasks', `owner_id, 'tasks', project_id, id`, taskFacts)}

@@ -43,15 +43,13 @@ import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { checkCallerToken } from '../identity/token-check.js';
 import { Outdated, type Step } from '../../../core/write.js';
 import { PostgresStep, postgresSteps } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import { messagingRecords } from '../transfer/messaging.js';
-import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, closeRedis } from './redis/connection.js';
-import type { Queryable } from '../database/connection.js';
+import { Sending } from './sending.js';
 import { PostgresSearchedMessages } from './searched-messages.js';
 import { searchRedis } from './redis/search.js';
 
@@ -59,10 +57,12 @@ export class PostgresMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities;
   readonly #options: PostgresMessagingOptions;
   readonly #parts: MessagingParts;
+  readonly #sending: Sending;
 
   constructor(redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
     this.#options = options;
     this.#parts = messagingParts(redis, options);
+    this.#sending = new Sending(this.#parts, options);
     this.capabilities = {
       durable,
       sharedStore: true,
@@ -155,12 +155,12 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.rooms.create(room);
   }
 
-  updateRoom(id: string, change: RoomUpdate): PostgresStep<Room> {
-    return this.#parts.rooms.update(id, change);
+  updateRoom(id: string, change: RoomUpdate, ifVersion?: number): PostgresStep<Room> {
+    return this.#parts.rooms.update(id, change, ifVersion);
   }
 
-  deleteRoom(id: string): PostgresStep<boolean> {
-    return this.#parts.rooms.delete(id);
+  deleteRoom(id: string, ifVersion?: number): PostgresStep<boolean> {
+    return this.#parts.rooms.delete(id, ifVersion);
   }
 
   room(id: string): Promise<Room | undefined> {
@@ -197,57 +197,16 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages
 
-  /**
-   * Does not check again what the message was prepared with (room key, author's key): a script in Redis
-   * cannot read PostgreSQL.
-   */
   post(input: NewMessage): PostgresStep<Delivered> {
-    return this.#inRedis((place) => this.#once(place, input, () => this.#post(input, place)));
+    return this.#sending.post(input);
   }
 
-  /** The room is written in the transaction in which Redis gets the message; no other server sees it before. */
   postOpening(opening: OpeningMessage): PostgresStep<Opened> {
-    return new PostgresStep([], async (work) => {
-      await work.checkBeforeEffect();
-      const { room, created } = await this.openRoom(work, opening);
-      await work.awaitSent();
-      const input = { ...opening.message, roomId: room.id, parentId: null };
-      const place = this.#inTransaction(work);
-      const { id, tsMs } = await this.#once(place, input, () => this.#postTo(room, input, place));
-      return { id, tsMs, roomId: room.id, created };
-    });
+    return this.#sending.postOpening(opening);
   }
 
-  /** The room of a message that may be the first, in the transaction of the message. */
-  async openRoom(work: Work, { room: wanted }: OpeningMessage): Promise<{ room: Room; created: boolean }> {
-    const opened = await this.#parts.rooms.open(work, wanted);
-    if (opened.room.isPrivate) throw new Outdated(`The room "${wanted.name}"`);
-    return opened;
-  }
-
-  async #post(input: NewMessage, place: RedisStep): Promise<Delivered> {
-    const room = await this.#parts.rooms.get(input.roomId, place.sql);
-    if (room === undefined) throw refuse('roomUnknown');
-    return this.#postTo(room, input, place);
-  }
-
-  async #postTo(room: Room, input: NewMessage, place: RedisStep): Promise<Delivered> {
-    const { keys, messages } = this.#parts;
-    const message = await messages.post(input, room, place);
-    await place.announce(keys.roomFeedOutbox(room.id));
-    return message;
-  }
-
-  /** Does not act if Redis remembers this delivery. */
-  async #once(
-    { delivery }: RedisStep,
-    message: NewMessage | NewDirectMessage,
-    act: () => Promise<Delivered>,
-  ): Promise<Delivered> {
-    const before =
-      delivery === null ? undefined : await deliveredBefore(this.#parts, { id: delivery, message });
-    const { id, tsMs } = before ?? (await act());
-    return { id, tsMs };
+  openRoom(work: Work, opening: OpeningMessage): Promise<{ room: Room; created: boolean }> {
+    return this.#sending.openRoom(work, opening);
   }
 
   messages(room: RoomKeep, span: Span): Promise<Page<Message>> {
@@ -263,13 +222,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
-    return this.#inRedis(async (place) => {
-      const room = await this.#parts.rooms.get(roomId, place.sql);
-      const { keys, messages } = this.#parts;
-      if (room === undefined || !(await messages.delete(room, messageId))) return false;
-      await place.announce(keys.roomFeedOutbox(roomId));
-      return true;
-    });
+    return this.#sending.deleteMessage(roomId, messageId);
   }
 
   search(query: SearchQuery): Promise<SearchResult> {
@@ -286,14 +239,7 @@ export class PostgresMessaging implements MessagingPort {
   // Direct messages
 
   send(message: NewDirectMessage): PostgresStep<Delivered> {
-    return this.#inRedis((place) => this.#once(place, message, () => this.#send(message, place)));
-  }
-
-  async #send(input: NewDirectMessage, place: RedisStep): Promise<Delivered> {
-    const { keys, inboxes } = this.#parts;
-    const message = await inboxes.send(input, place.delivery);
-    await place.announce(keys.inboxFeedOutbox(input.to));
-    return message;
+    return this.#sending.send(message);
   }
 
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
@@ -305,22 +251,13 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   acknowledge(agentId: string, ids: readonly string[]): PostgresStep<number> {
-    return this.#inRedis(() => this.#parts.inboxes.acknowledge(agentId, ids));
+    return this.#sending.inRedis(() => this.#parts.inboxes.acknowledge(agentId, ids));
   }
 
   // Messages of commits
 
-  deliver({ id, message }: Delivery, isCounted = false): Promise<Delivered> {
-    const place: RedisStep = {
-      ...this.#outsideTransaction,
-      delivery: id,
-      bytes: isCounted ? 'counted' : 'promised',
-    };
-    return this.#once(place, message, async () => {
-      if ('roomId' in message) return this.#post(message, place);
-      if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
-      return this.#send(message, place);
-    });
+  deliver(delivery: Delivery, isCounted = false): Promise<Delivered> {
+    return this.#sending.deliver(delivery, isCounted);
   }
 
   countBytes(agentId: string, bytes: number): Promise<void> {
@@ -363,7 +300,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   useNonce(agentId: string, nonce: string): PostgresStep<void> {
-    return this.#inRedis(async () => {
+    return this.#sending.inRedis(async () => {
       if (!(await this.#parts.guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
     });
   }
@@ -417,45 +354,6 @@ export class PostgresMessaging implements MessagingPort {
     return { postgres, redis };
   }
 
-  get #outsideTransaction(): RedisStep {
-    return {
-      sql: this.#options.sql,
-      delivery: null,
-      bytes: 'limited',
-      announce: (list) => this.#parts.feedOutbox.move(list),
-    };
-  }
-
-  #inTransaction(work: Work): RedisStep {
-    return {
-      sql: work.sql,
-      delivery: work.effectName(),
-      bytes: 'limited',
-      announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
-    };
-  }
-
-  /**
-   * A step that writes to Redis, which is not part of the transaction in PostgreSQL. The token is checked
-   * right before. With a fence, the lease stays locked until Redis has answered. Inside a transaction, the
-   * step uses no second connection: many such steps at once would wait for each other's connections. With an
-   * Idempotency-Key, Redis remembers the message too: a repeat finds it, also if the transaction failed.
-   */
-  #inRedis<Result>(run: (place: RedisStep) => Promise<Result>): PostgresStep<Result> {
-    const { sql, nowMs } = this.#options;
-    return new PostgresStep(
-      [],
-      async (work) => {
-        await work.checkBeforeEffect();
-        return run(this.#inTransaction(work));
-      },
-      async (caller) => {
-        await checkCallerToken(sql, caller, nowMs());
-        return run(this.#outsideTransaction);
-      },
-    );
-  }
-
   async close(): Promise<void> {
     const { redis, notices, searchRepair, feedOutbox } = this.#parts;
     notices.close();
@@ -463,11 +361,4 @@ export class PostgresMessaging implements MessagingPort {
     await feedOutbox.close();
     closeRedis(redis);
   }
-}
-
-/** Where a step that writes to Redis reads PostgreSQL, and when its change gets into the feed. */
-interface RedisStep extends MessageDelivery {
-  readonly sql: Queryable;
-  /** Moves the list of the feed outbox, at once or after the commit. */
-  announce(list: string): Promise<void>;
 }

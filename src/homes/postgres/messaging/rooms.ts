@@ -2,7 +2,7 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import type { NewRoom, RoomName, RoomUpdate } from '../../../messaging/port.js';
-import { refuse, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
+import { refuse, requireRoomVersion, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { PostgresStep } from '../write/step.js';
@@ -20,6 +20,7 @@ interface RoomRow {
   created_ms: string;
   active_ms: string;
   message_count: string;
+  version: string;
 }
 
 /** Does not include `key_hash`. A room of a user is private in the seed's table, with or without a key. */
@@ -28,7 +29,8 @@ const columns = `r.id, r.name, r.created_by, f.owner, f.retention_seconds,
   (extract(epoch FROM r.created_at) * 1000)::bigint AS created_ms,
   (extract(epoch FROM CASE WHEN f.owner IS NULL THEN r.last_active_at ELSE f.last_active_at END)
     * 1000)::bigint AS active_ms,
-  CASE WHEN f.owner IS NULL THEN r.message_count ELSE f.message_count END AS message_count`;
+  CASE WHEN f.owner IS NULL THEN r.message_count ELSE f.message_count END AS message_count,
+  coalesce(f.version, 1) AS version`;
 const selectRooms = `SELECT ${columns} FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id`;
 
 function roomOf(row: RoomRow): Room {
@@ -42,6 +44,7 @@ function roomOf(row: RoomRow): Room {
     createdAtMs: Number(row.created_ms),
     lastActiveAtMs: Number(row.active_ms),
     messageCount: Number(row.message_count),
+    version: Number(row.version),
   };
 }
 
@@ -124,15 +127,17 @@ export class PostgresRooms {
       createdAtMs: nowMs,
       lastActiveAtMs: nowMs,
       messageCount: 0,
+      version: 1,
     };
     work.announce(roomChanged(room, 'created'));
     return room;
   }
 
-  update(id: string, { name, retentionSeconds }: RoomUpdate): PostgresStep<Room> {
+  update(id: string, { name, retentionSeconds }: RoomUpdate, ifVersion?: number): PostgresStep<Room> {
     return new PostgresStep([], async (work) => {
-      const before = await this.get(id, work.sql);
+      const before = await this.#locked(work, id);
       if (before === undefined) throw refuse('roomUnknown');
+      requireRoomVersion(before, ifVersion);
       if (name !== undefined && name !== before.name && before.owner !== null) {
         await work.rows(lockKeySql('userRooms'), [before.owner]);
         if ((await this.own(before.owner, name, work.sql)) !== undefined) throw roomNameTaken(name);
@@ -141,13 +146,15 @@ export class PostgresRooms {
         ...before,
         name: name ?? before.name,
         retentionSeconds: retentionSeconds === undefined ? before.retentionSeconds : retentionSeconds,
+        version: before.version + 1,
       };
       work.send('UPDATE rooms SET name = $2 WHERE id = $1', [id, room.name]);
       work.send(
-        `INSERT INTO messaging.room_facts (room_id, name, retention_seconds) VALUES ($1, $2, $3)
+        `INSERT INTO messaging.room_facts (room_id, name, retention_seconds, version) VALUES ($1, $2, $3, $4)
          ON CONFLICT (room_id) DO UPDATE
-           SET name = excluded.name, retention_seconds = excluded.retention_seconds`,
-        [id, room.name, room.retentionSeconds],
+           SET name = excluded.name, retention_seconds = excluded.retention_seconds,
+             version = excluded.version`,
+        [id, room.name, room.retentionSeconds, room.version],
       );
       work.announce(roomChanged(room, 'updated'));
       if (room.retentionSeconds !== before.retentionSeconds)
@@ -156,15 +163,22 @@ export class PostgresRooms {
     });
   }
 
-  delete(id: string): PostgresStep<boolean> {
+  delete(id: string, ifVersion?: number): PostgresStep<boolean> {
     return new PostgresStep([], async (work) => {
-      const room = await this.get(id, work.sql);
+      const room = await this.#locked(work, id);
+      if (room !== undefined) requireRoomVersion(room, ifVersion);
       const gone = await work.rows<{ id: string }>('DELETE FROM rooms WHERE id = $1 RETURNING id', [id]);
       if (room === undefined || gone.length === 0) return false;
       work.announce(roomChanged(room, 'deleted'));
       work.afterCommit(() => this.#options.onDeleted(id));
       return true;
     });
+  }
+
+  /** Two changes of one room take turns: each sees the version that the other made. */
+  async #locked(work: Work, id: string): Promise<Room | undefined> {
+    await work.rows('SELECT id FROM rooms WHERE id = $1 FOR UPDATE', [id]);
+    return this.get(id, work.sql);
   }
 
   async own(owner: string, name: string, on: Queryable = this.#sql): Promise<Room | undefined> {

@@ -71,8 +71,9 @@ const ownTables = `
     name TEXT COLLATE "C",
     message_count BIGINT NOT NULL DEFAULT 0,
     last_active_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
-    -- Null: messages are kept as long as the settings say.
+    -- Null: messages are kept for the default time of the settings.
     retention_seconds BIGINT,
+    version BIGINT NOT NULL DEFAULT 1,
     -- The time of the newest message when the room was imported.
     last_ts_ms BIGINT
   );

@@ -1,7 +1,7 @@
 /** Checks fencing numbers inside the transactions of every domain. */
 import type { Caller } from '../../../core/caller.js';
-import { StoaError } from '../../../core/errors.js';
 import { checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
+import { fencedAgentDeleted } from '../../../registry/refusals.js';
 import type { Work } from '../write/work.js';
 import { type Row, agentOf, nowColumn, number, selectAgents } from './rows.js';
 import { userIdOf } from './users.js';
@@ -20,8 +20,7 @@ export async function checkCallerFence(
 ): Promise<void> {
   if (agentId === null || fence === null) return;
   const [row] = await work.rows<Row>(lockLease, [userIdOf(user), agentId]);
-  if (row === undefined)
-    throw new StoaError('fenced', `The agent ${agentId} was deleted, and its lease with it.`);
+  if (row === undefined) throw fencedAgentDeleted(agentId, fence);
   const nowMs = clock?.() ?? number(row, 'now_ms');
   checkFence(agentOf(row).lease, fence, leaseTimesOf(work.limits, []), nowMs);
 }

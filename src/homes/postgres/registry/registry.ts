@@ -2,12 +2,11 @@
  * The registry in PostgreSQL. Each write verb of the port returns a step. Any number of servers share the
  * tables.
  */
-import { type Caller, operatorCaller } from '../../../core/caller.js';
+import type { Caller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type Writer, writeOne } from '../../../core/write.js';
-import { userKey } from '../../../identity/user-key.js';
+import type { Writer } from '../../../core/write.js';
 import type { AgentChange } from '../../../registry/lifecycle/changes.js';
-import { NanosecondClock, makeAgentId, makeSessionId } from '../../../registry/ids.js';
+import { makeSessionId } from '../../../registry/ids.js';
 import { type CountedLease, checkFence, counted, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
 import type {
@@ -22,21 +21,22 @@ import type {
   UserScope,
   WriteGuard,
 } from '../../../registry/port.js';
-import { forgetAgent } from '../../../registry/forgetting.js';
-import { type ActingAgent, RecentAgents } from '../../../registry/recent-agents.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
-import type { CallerAgents, Work } from '../write/work.js';
+import type { Work } from '../write/work.js';
 import * as agents from './agents.js';
+import { RegistryCallers } from './callers.js';
 import { checkCallerFence } from './fence.js';
 import * as links from './links.js';
 import * as lists from './lists.js';
 import { migrateRegistry } from './schema.js';
 import * as sessions from './sessions.js';
 import { Spellings } from './spellings.js';
+import { sweepRegistry } from './sweep.js';
 import * as users from './users.js';
 import { type PresenceEndedHook, RegistryWork, type RemovedHook, type RenameHook } from './work.js';
 
@@ -55,9 +55,6 @@ export async function openPostgresRegistry(options: PostgresRegistryOptions): Pr
   return registry;
 }
 
-/** The caller of writes that no client requested: expired leases, inactive agents. */
-const background = operatorCaller();
-
 export class PostgresRegistry implements RegistryPort {
   /** Called when the presence of an agent ends: its lease is lost or released, or the agent is deleted. */
   readonly onPresenceEnded: PresenceEndedHook[] = [];
@@ -65,18 +62,17 @@ export class PostgresRegistry implements RegistryPort {
   readonly onRename: RenameHook[] = [];
   /** Called when an agent is removed: what other domains keep for it goes with it. */
   readonly onRemoved: RemovedHook[] = [];
-  /** The agents that were at work a moment ago, as this server knows. */
-  readonly recent: RecentAgents;
+  /** The agents in whose names requests are made; for the writer of the home too. */
+  readonly callers: RegistryCallers;
   readonly limits: Limits;
   readonly #sql: PostgresSql;
   readonly #options: PostgresRegistryOptions;
   readonly #databaseClock: DatabaseClock;
-  readonly #nanoseconds = new NanosecondClock();
   readonly #spellings: Spellings;
 
   constructor(options: PostgresRegistryOptions) {
     this.limits = options.limits;
-    this.recent = new RecentAgents(options.limits);
+    this.callers = new RegistryCallers(this);
     this.#sql = options.sql;
     this.#options = options;
     this.#databaseClock = new DatabaseClock(options.sql);
@@ -92,15 +88,8 @@ export class PostgresRegistry implements RegistryPort {
     return this.#databaseClock.refresh();
   }
 
-  /** For the writer of the home. */
-  readonly callerAgents: CallerAgents = {
-    isFresh: (agent, nowMs, untilMs) => this.recent.isFresh(agent, nowMs, untilMs),
-    called: (work, agent, untilMs) => this.called(work, agent, untilMs),
-  };
-
   createAgent(input: CreateAgent): PostgresStep<AgentView> {
-    const user = userKey(input.user);
-    const agentId = makeAgentId(user, input.name, this.#nanoseconds.next(this.nowMs()));
+    const agentId = this.callers.makeId(input.user, input.name);
     return this.#step([userRow(input.user)], (work) => agents.createAgent(work, agentId, input)).map(
       this.#view,
     );
@@ -266,32 +255,15 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   sawAgent(user: string, agent: string): PostgresStep<void> {
-    return this.#step([], async (work) => {
-      if (this.recent.take({ user, agent }, this.nowMs(), 0))
-        await agents.called(work, { user, agent }, 0, null);
-    });
+    return this.#step([], (work) => this.callers.saw(work, { user, agent }));
   }
 
   isSeenLately(user: string, agent: string): boolean {
-    return this.recent.isFresh({ user, agent }, this.nowMs());
+    return this.callers.isFresh({ user, agent }, this.nowMs());
   }
 
-  /** The agent in whose name a write is made, inside that write: made if it is new. */
-  async called(work: Work, agent: ActingAgent, untilMs: number): Promise<void> {
-    if (this.recent.take(agent, this.nowMs(), untilMs)) await this.#called(work, agent, untilMs);
-  }
-
-  /** The id of an agent inside a write. With `acts`, the agent is the one that writes: it is made if it is new. */
-  async agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
-    return acts
-      ? (await this.#called(work, agent, 0))?.record.agent_id
-      : lists.agentNamed(work.sql, users.userIdOf(agent.user), agent.agent);
-  }
-
-  #called(work: Work, agent: ActingAgent, untilMs: number): Promise<StoredAgent | undefined> {
-    const makeId = (): string =>
-      makeAgentId(userKey(agent.user), agent.agent, this.#nanoseconds.next(this.nowMs()));
-    return agents.called(this.partOf(work), agent, untilMs, makeId);
+  agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
+    return this.callers.idIn(work, agent, acts);
   }
 
   linkIdentity(scope: UserScope, agentId: string, identity: string): PostgresStep<void> {
@@ -345,22 +317,8 @@ export class PostgresRegistry implements RegistryPort {
     return this.#spellings.check(this.#sql, user);
   }
 
-  /**
-   * Handles due timers of leases and inactive agents, a few per write. Skips rows that another server has
-   * locked.
-   */
-  async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
-    await this.keepTime();
-    const { sweepStepMax } = this.limits;
-    const request = { caller: background };
-    const leases = this.#step([], (work) => agents.sweepLeases(work, sweepStepMax));
-    for (let isMore = true; isMore && !isOver();) {
-      const { count, forgotten } = await writeOne(writer, request, leases);
-      for (const agentId of forgotten) if (!isOver()) await forgetAgent(writer, this, agentId);
-      isMore = count === sweepStepMax;
-    }
-    const activity = this.#step([], (work) => agents.sweepActivity(work, sweepStepMax));
-    while (!isOver() && (await writeOne(writer, request, activity)) === sweepStepMax);
+  sweep(writer: Writer, isOver?: () => boolean): Promise<void> {
+    return sweepRegistry(this, writer, isOver);
   }
 
   readonly #part = (work: Work): RegistryWork =>
@@ -369,7 +327,7 @@ export class PostgresRegistry implements RegistryPort {
       hooks: this.onPresenceEnded,
       renameHooks: this.onRename,
       removedHooks: this.onRemoved,
-      recent: this.recent,
+      recent: this.callers.recent,
     });
 
   #step<T>(rows: readonly RowName[], run: (work: RegistryWork) => Promise<T>): PostgresStep<T> {

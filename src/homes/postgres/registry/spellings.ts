@@ -10,7 +10,7 @@ import { spellingOf } from './users.js';
 export class Spellings {
   /**
    * Users that are stored under this spelling. A spelling never changes, on any server, so no entry goes
-   * stale.
+   * stale. It saves a statement in each read and write of the registry.
    */
   readonly #known: LRUCache<string, true>;
 

@@ -4,7 +4,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
 import type { MoveRole } from '../../../transfer/move/port.js';
 import { closePostgres, openPostgres, query } from '../database/connection.js';
-import { planPostgresHome } from '../home.js';
+import { planPostgresHome } from '../open.js';
 
 export interface PostgresPlace {
   readonly postgres: string;

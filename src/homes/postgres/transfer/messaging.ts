@@ -10,6 +10,8 @@ import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-reco
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { markNames } from '../find/reindex.js';
+import { messagesOwner } from '../find/schema.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { PostgresIdentities } from '../messaging/identities.js';
 import type { RedisInboxes } from '../messaging/redis/inboxes.js';
@@ -165,6 +167,7 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
               withoutType<Message>(line),
               await messages.at(line.roomId, line.tsMs),
             );
+            await markNames(on, messagesOwner, [{ kind: 'messages', collection: line.roomId, id: line.id }]);
             announce(messageImported(room, line.id));
           },
         }),
@@ -319,7 +322,7 @@ async function roomLine(
  */
 async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
   const { id, name, isPrivate, owner, createdBy, createdAtMs, lastTsMs, key_hash } = line;
-  const { lastActiveAtMs, messageCount, retentionSeconds } = line;
+  const { lastActiveAtMs, messageCount, retentionSeconds, version } = line;
   // A global room without messages was never used, so the values of the line replace its own.
   const merged = (column: string, merge: 'least' | 'greatest'): string =>
     id === globalRoomId
@@ -352,12 +355,13 @@ async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
   await query(
     on,
     `INSERT INTO messaging.room_facts AS f
-        (room_id, last_ts_ms, owner, name, retention_seconds, message_count, last_active_at)
-      VALUES ($1, $2, $3, $4, $5, $6, to_timestamp($7::double precision / 1000))
+        (room_id, last_ts_ms, owner, name, retention_seconds, message_count, last_active_at, version)
+      VALUES ($1, $2, $3, $4, $5, $6, to_timestamp($7::double precision / 1000), $8)
       ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms),
         owner = excluded.owner, name = excluded.name, retention_seconds = excluded.retention_seconds,
-        message_count = excluded.message_count, last_active_at = excluded.last_active_at`,
-    [id, String(lastTsMs), owner, name, retentionSeconds, messageCount, String(lastActiveAtMs)],
+        message_count = excluded.message_count, last_active_at = excluded.last_active_at,
+        version = excluded.version`,
+    [id, String(lastTsMs), owner, name, retentionSeconds, messageCount, String(lastActiveAtMs), version],
   );
 }
 

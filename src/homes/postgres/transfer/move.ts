@@ -12,6 +12,7 @@ import { lockNumber } from '../database/advisory-locks.js';
 import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { lockRecordStores } from './locks.js';
+import { settingsRecordStore } from './namespace-settings.js';
 import { unexportedRecords } from './unexported.js';
 
 export interface PostgresMoveOptions {
@@ -28,6 +29,7 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
     records: () => [
       ...unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
       ...lockRecordStores({ sql, transact: (body) => writer.transact(body) }),
+      settingsRecordStore(sql, (body) => writer.transact(body)),
     ],
     obstacles: async () => {
       const [left] = await query<{ messages: string; tasks: string }>(
@@ -86,7 +88,7 @@ export async function refuseDuringMove(sql: PostgresSql, url: string): Promise<v
 
 function underMove(url: string): StoaError {
   return new StoaError('locked', `A move from or into ${withoutPassword(url)} is running.`, {
-    fix: 'Wait for it to end, or stop it.',
+    fix: 'Wait until the move ends, or stop it.',
   });
 }
 

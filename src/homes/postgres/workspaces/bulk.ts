@@ -1,7 +1,7 @@
 /** Work that is too large for one transaction: purges, tasks with many dependants, and claims of lost agents. */
 import { type TaskStatus, isOpen } from '../../../workspaces/model.js';
 import { releaseRest } from './tasks/claims.js';
-import { hasDependants, settleDependants } from './tasks/dependants.js';
+import { canComplete, hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
 
 export interface Mark {
@@ -40,6 +40,8 @@ async function dependantsStep(
   work: WorkspacesWork,
   { owner_id: owner, name: taskId, value: outcome }: Mark,
 ): Promise<boolean> {
+  // A task that was retried meanwhile can still be completed.
+  if (outcome === 'never' && (await canComplete(work, owner, taskId))) return true;
   await settleDependants(
     work,
     owner,

@@ -1,6 +1,7 @@
 /** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Parameter } from '../database/connection.js';
+import { type RowSender, sendRow } from '../write/merged-rows.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
 type Kind = 'text' | 'texts' | 'number' | 'time' | 'json';
@@ -149,14 +150,9 @@ export function rowAt(
     : [`${alias}.owner_id = $2 AND ${alias}.id = $1`, [id, owner]];
 }
 
-/** Sends a statement without waiting for its result. */
-interface Sender {
-  send(text: string, parameters: readonly Parameter[]): void;
-}
-
 /** Inserts a row. `owner_id` is added, because only the records of workspaces have it. */
 export function insertRecord<Item extends object>(
-  work: Sender,
+  work: RowSender,
   table: Table<Item>,
   owner: string,
   record: Item,
@@ -164,45 +160,56 @@ export function insertRecord<Item extends object>(
 ): void {
   const columns = { ...columnValues(table, record), ...more, owner_id: owner };
   const names = Object.keys(columns);
-  work.send(
-    `INSERT INTO ${table.name} (${names.join(', ')})
-      VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
-    Object.values(columns),
+  sendRow(
+    work,
+    (given) => `INSERT INTO ${table.name} (${names.join(', ')})
+      SELECT ${names.map((name) => castOf(table, name, more)).join(', ')} FROM ${given}`,
+    columns,
   );
+}
+
+interface UpdateOptions<Item> {
+  /** Columns that are not in the record. */
+  more?: Record<string, Parameter>;
+  /** The record as it is stored. Only columns that differ from it are written. */
+  before?: Item;
 }
 
 /** Updates all columns except the counters, which only `updateCounters` changes. */
 export function updateRecord<Item extends { id: string }>(
-  work: Sender,
+  work: RowSender,
   table: Table<Item>,
   owner: string,
   record: Item,
-  more: Record<string, Parameter> = {},
+  { more = {}, before }: UpdateOptions<Item> = {},
 ): void {
-  const {
-    id: _id,
-    owner_id: _owner,
-    ...columns
-  } = {
-    ...columnValues(table, record),
-    ...more,
-  };
+  const { id: _id, owner_id: _owner, ...all } = { ...columnValues(table, record), ...more };
+  const stored = before === undefined ? {} : columnValues(table, before);
+  const columns = Object.fromEntries(
+    Object.entries(all).filter(
+      ([name, value]) => !(name in stored) || String(stored[name]) !== String(value),
+    ),
+  );
   const names = Object.keys(columns);
-  work.send(
-    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 3}`).join(', ')}
-      WHERE owner_id = $1 AND id = $2`,
-    [owner, record.id, ...Object.values(columns)],
+  if (names.length === 0) return;
+  sendRow(
+    work,
+    (given) => `UPDATE ${table.name} stored
+      SET ${names.map((name) => `${name} = ${castOf(table, name, more)}`).join(', ')} FROM ${given}
+      WHERE stored.owner_id = given.row_owner AND stored.id = given.row_id`,
+    { ...columns, row_owner: owner, row_id: record.id },
   );
 }
 
 /** Updates the row if it exists, otherwise inserts it. */
 export function putRecord<Item extends { id: string }>(
-  work: Sender,
+  work: RowSender,
   exists: boolean,
   ...row: [table: Table<Item>, owner: string, record: Item, more?: Record<string, Parameter>]
 ): void {
-  if (exists) updateRecord(work, ...row);
-  else insertRecord(work, ...row);
+  const [table, owner, record, more = {}] = row;
+  if (exists) updateRecord(work, table, owner, record, { more });
+  else insertRecord(work, table, owner, record, more);
 }
 
 export const leaseColumns = `l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds,
@@ -227,28 +234,49 @@ export function leaseOf(row: Row): TaskLease | undefined {
  * starts again.
  */
 export function putLease(
-  work: Sender,
+  work: RowSender,
   owner: string,
   taskId: string,
   lease: TaskLease,
   before: TaskLease | undefined,
 ): void {
-  work.send('SELECT workspaces.put_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', [
-    owner,
-    taskId,
-    lease.holder,
-    lease.fence,
-    lease.leaseSeconds,
-    timeText(lease.renewedAtMs),
-    timeText(lease.expiresAtMs),
-    lease.resultDigest,
-    before?.fence ?? null,
-    before === undefined ? null : timeText(before.renewedAtMs),
-  ]);
+  sendRow(
+    work,
+    (given) => `SELECT workspaces.put_lease(owner, task, holder, fence::integer, seconds::double precision,
+      renewed::timestamptz, expires::timestamptz, digest, fence_read::integer, renewed_read::timestamptz)
+      FROM ${given}`,
+    {
+      owner,
+      task: taskId,
+      holder: lease.holder,
+      fence: lease.fence,
+      seconds: lease.leaseSeconds,
+      renewed: timeText(lease.renewedAtMs),
+      expires: timeText(lease.expiresAtMs),
+      digest: lease.resultDigest,
+      fence_read: before?.fence ?? null,
+      renewed_read: before === undefined ? null : timeText(before.renewedAtMs),
+    },
+  );
 }
 
 export function timeText(timeMs: number): string {
   return new Date(timeMs).toISOString();
+}
+
+const castOfKind: Record<Kind, string> = {
+  text: '',
+  texts: '::text[]',
+  number: '::numeric',
+  time: '::timestamptz',
+  json: '::json',
+};
+
+/** A column of `given`, whose values are text, in the type of the table. */
+function castOf<Item>({ columns }: Table<Item>, name: string, more: Record<string, Parameter>): string {
+  const kinds: Record<string, Kind> = columns;
+  const kind = kinds[name] ?? (typeof more[name] === 'number' ? 'number' : 'text');
+  return `given.${name}${castOfKind[kind]}`;
 }
 
 function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {

@@ -132,10 +132,13 @@ export async function deleteSession(
 
 /** Makes an idle session active again. */
 export async function wakeSession(work: WorkspacesWork, path: SessionPath): Promise<void> {
-  if (path.session.status !== 'idle') return;
-  // The session was read without a lock before, so it is read again.
-  const fresh = await findSession(work.sql, path.ownerId, path.session.id, true);
-  if (fresh.session.status === 'idle') await moveTo(work, fresh, 'active', {});
+  const { ownerId, session } = path;
+  if (session.status !== 'idle') return;
+  await work.once(`wake ${ownerId} ${session.id}`, async () => {
+    // The session was read without a lock before, so it is read again.
+    const fresh = await findSession(work.sql, ownerId, session.id, true);
+    if (fresh.session.status === 'idle') await moveTo(work, fresh, 'active', {});
+  });
 }
 
 /** Ends sessions that have reached `max_idle_time` or `max_lifetime`. Returns how many there were. */

@@ -2,7 +2,7 @@
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
 import type { KnownUsers } from '../known-users.js';
-import type { Work } from '../write/work.js';
+import type { SharedPart, Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../database/connection.js';
 import type { TaskLease } from '../../../workspaces/model.js';
@@ -63,6 +63,14 @@ export class WorkspacesWork {
 
   send(text: string, parameters: readonly Parameter[] = []): void {
     this.#work.send(text, parameters);
+  }
+
+  share<Part extends SharedPart>(make: () => Part, add: (part: Part) => void): void {
+    this.#work.share(make, add);
+  }
+
+  once(name: string, act: () => Promise<void>): Promise<void> {
+    return this.#work.once(name, act);
   }
 
   ensureUser(users: KnownUsers, user: string): Promise<void> {

@@ -4,8 +4,6 @@
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import type { Limits } from '../../../core/settings/limits.js';
-import type { Sealer } from '../../../secrets/sealer.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type {
   ListedTask,
@@ -44,49 +42,22 @@ import type {
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
 import type { PostgresSql } from '../database/connection.js';
-import type { DatabaseClock } from '../database/database-clock.js';
-import type { KnownUsers } from '../known-users.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { WorkspacesBackground } from './background.js';
 import * as claims from './tasks/claims.js';
 import * as lists from './lists.js';
 import * as projects from './project-verbs.js';
 import { ReadyNotices } from './tasks/ready-notices.js';
-import { type TableMigration, migrateWorkspaces } from './schema.js';
+import type { PostgresWorkspacesOptions } from './open.js';
 import * as sessions from './sessions.js';
 import * as taskLists from './tasks/lists.js';
-import { findTask } from './tasks/rows.js';
+import { GroupedTasks } from './tasks/grouped.js';
+import { findTask, taskRow } from './tasks/rows.js';
 import * as tasks from './tasks/tasks.js';
 import { type CommitEffects, WorkspacesWork } from './work.js';
 import * as workspaceVerbs from './workspace-verbs.js';
 
-export interface PostgresWorkspacesOptions {
-  readonly limits: Limits;
-  readonly clock: DatabaseClock;
-  readonly sealer: Sealer;
-  readonly users: KnownUsers;
-  /** Errors of background work. */
-  readonly onError: (error: unknown, about: string) => void;
-  readonly sweepIntervalMs?: number | undefined;
-  /** A move sweeps nothing, and nobody waits for its tasks. */
-  readonly isMoved?: boolean | undefined;
-  /** Tests only: replaces the table versions of this program. */
-  readonly migrations?: readonly TableMigration[] | undefined;
-}
-
 const defaultSweepMs = 1_000;
-
-/** Creates missing tables, listens for ready tasks, and starts to sweep. */
-export async function openPostgresWorkspaces(
-  sql: PostgresSql,
-  writer: PostgresWriter,
-  options: PostgresWorkspacesOptions,
-): Promise<PostgresWorkspaces> {
-  await migrateWorkspaces(sql, options.limits, options.migrations);
-  const port = new PostgresWorkspaces(sql, writer, options);
-  if (options.isMoved !== true) await port.start();
-  return port;
-}
 
 export class PostgresWorkspaces implements WorkspacesPort {
   readonly waiters: ReadyWaiters;
@@ -95,6 +66,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly #options: PostgresWorkspacesOptions;
   readonly #notices: ReadyNotices;
   readonly #background: WorkspacesBackground;
+  readonly #grouped: GroupedTasks;
 
   constructor(sql: PostgresSql, writer: PostgresWriter, options: PostgresWorkspacesOptions) {
     this.#sql = sql;
@@ -106,6 +78,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
       waiters: this.waiters,
       onError: (error) => options.onError(error, 'waking waiting claims'),
     });
+    this.#grouped = new GroupedTasks(writer, this.#part);
     this.#background = new WorkspacesBackground({
       ...options,
       sql,
@@ -235,7 +208,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   createTask(owner: Owner, sessionId: string, id: string, input: NewTask): PostgresStep<Task> {
-    return this.#step((work) => tasks.createTask(work, owner, sessionId, id, input));
+    const create = (work: WorkspacesWork): Promise<Task> =>
+      tasks.createTask(work, owner, sessionId, id, input);
+    // Each dependency is a round trip, for which the other writes of a group would wait.
+    return (input.depends_on ?? []).length > 0 ? this.#step(create) : this.#grouped.create(id, create);
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
@@ -286,7 +262,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     leaseSeconds: number,
     filter: ClaimFilter,
   ): PostgresStep<ClaimOutcome> {
-    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds, filter));
+    return this.#grouped.claim({ owner, projectId, holder, leaseSeconds, filter });
   }
 
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
@@ -298,7 +274,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.completeTask(work, owner, id, input, by));
+    return this.#grouped.complete(id, (work) => claims.completeTask(work, owner, id, input, by));
   }
 
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): PostgresStep<Task> {
@@ -311,6 +287,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   releaseTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
     return this.#taskStep(id, (work) => claims.releaseTask(work, owner, id, reason));
+  }
+
+  retryTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => tasks.retryTask(work, owner, id, reason));
   }
 
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): PostgresStep<Task> {
@@ -387,7 +367,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   #taskStep<T>(id: string, run: (work: WorkspacesWork) => Promise<T>): PostgresStep<T> {
-    return new PostgresStep([{ table: 'tasks', key: id }], (work) => run(work.part(this.#part)));
+    return new PostgresStep([taskRow(id)], (work) => run(work.part(this.#part)));
   }
 
   readonly #part = (work: Work): WorkspacesWork => {

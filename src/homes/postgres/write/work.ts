@@ -29,6 +29,36 @@ export interface KeyedWrite {
   reserve(work: Work): Promise<void>;
 }
 
+/** What writes add up, such as counters. A group stores it once, right before the commit. */
+export interface SharedPart {
+  /** Sends what was added since the last call. */
+  store(send: Work['send']): void;
+}
+
+/** What the writes of one transaction share: one write, or the writes of a group. */
+export class SharedWork {
+  readonly #parts = new Map<unknown, SharedPart>();
+  readonly #once = new Map<string, Promise<void>>();
+
+  constructor(readonly isGroup: boolean) {}
+
+  part<Part extends SharedPart>(make: () => Part): Part {
+    if (!this.#parts.has(make)) this.#parts.set(make, make());
+    // Stored under the function that made it, so it has that function's type.
+    return this.#parts.get(make) as Part;
+  }
+
+  once(name: string, act: () => Promise<void>): Promise<void> {
+    const acted = this.#once.get(name) ?? act();
+    this.#once.set(name, acted);
+    return acted;
+  }
+
+  store(send: Work['send']): void {
+    for (const part of this.#parts.values()) part.store(send);
+  }
+}
+
 export class Work {
   readonly sql: TransactionSql;
   readonly limits: Limits;
@@ -46,6 +76,8 @@ export class Work {
   readonly #afterRollback: (() => Promise<void>)[] = [];
   readonly #keyed: KeyedWrite | null;
   readonly #agents: CallerAgents | null;
+  readonly #shared: SharedWork;
+  #hasWritten = false;
   #effects = 0;
   #heldUntilMs = 0;
   #notedUntilMs = -1;
@@ -57,11 +89,16 @@ export class Work {
     limits: Limits,
     caller: Caller | null,
     checkFence: CheckFence,
-    { keyed = null, agents = null }: { keyed?: KeyedWrite | null; agents?: CallerAgents | null } = {},
+    {
+      keyed = null,
+      agents = null,
+      shared = new SharedWork(false),
+    }: { keyed?: KeyedWrite | null; agents?: CallerAgents | null; shared?: SharedWork } = {},
   ) {
     this.sql = sql;
     this.#keyed = keyed;
     this.#agents = agents;
+    this.#shared = shared;
     this.clock = clock;
     this.limits = limits;
     this.#caller = caller;
@@ -102,6 +139,14 @@ export class Work {
     return this.#caller?.agent ?? null;
   }
 
+  /** The agent that acts, and until when it holds a lease by this write. */
+  get acting(): { readonly agent: ActingAgent | null; readonly heldUntilMs: number } {
+    return {
+      agent: this.#caller === null ? null : actingAgent(this.#caller),
+      heldUntilMs: this.#heldUntilMs,
+    };
+  }
+
   /** A step gave the caller's agent a lease until then: the presence of the agent must not end before. */
   heldUntil(untilMs: number): void {
     this.#heldUntilMs = Math.max(this.#heldUntilMs, untilMs);
@@ -112,7 +157,7 @@ export class Work {
    * and before the check of the fence, which shares the row that this locks.
    */
   async noteCall(): Promise<void> {
-    const agent = this.#caller === null ? null : actingAgent(this.#caller);
+    const { agent } = this.acting;
     if (agent === null || this.#agents === null || this.#notedUntilMs >= this.#heldUntilMs) return;
     this.#notedUntilMs = this.#heldUntilMs;
     if (!this.#agents.isFresh(agent, this.nowMs, this.#heldUntilMs))
@@ -149,6 +194,7 @@ export class Work {
   }
 
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
+    if (!text.startsWith('SELECT')) this.#hasWritten = true;
     return query<Found>(this.sql, text, parameters);
   }
 
@@ -157,11 +203,14 @@ export class Work {
    * commit. If it fails, the commit becomes a rollback, and the write fails.
    */
   send(text: string, parameters: readonly Parameter[] = []): void {
+    this.#hasWritten = true;
     const sent = query(this.sql, text, parameters);
     // `awaitSent` reports the failure. Nobody calls it if the write has failed already.
     sent.catch(() => undefined);
     this.#sent.push(sent);
   }
+
+  readonly #send: Work['send'] = (text, parameters) => this.send(text, parameters);
 
   /** Throws the error of a statement of `send`, if one failed. */
   async awaitSent(): Promise<void> {
@@ -173,6 +222,28 @@ export class Work {
     if (!this.#parts.has(make)) this.#parts.set(make, make(this));
     // Stored under the function that made it, so it has that function's type.
     return this.#parts.get(make) as Part;
+  }
+
+  /** Adds to a part that all writes of a group share. Without a group it is stored at once, for the next steps to read. */
+  share<Part extends SharedPart>(make: () => Part, add: (part: Part) => void): void {
+    this.#hasWritten = true;
+    const part = this.#shared.part(make);
+    add(part);
+    if (!this.#shared.isGroup) part.store(this.#send);
+  }
+
+  /** Runs `act` once in the transaction, for the first of its writes that asks; the others wait for it. */
+  once(name: string, act: () => Promise<void>): Promise<void> {
+    return this.#shared.once(name, act);
+  }
+
+  /** Whether a refusal of this write has something to undo. */
+  get hasWritten(): boolean {
+    return this.#hasWritten;
+  }
+
+  get changes(): readonly Change[] {
+    return this.#changes;
   }
 
   get hasChanges(): boolean {
@@ -206,11 +277,21 @@ export class Work {
   async finish(): Promise<void> {
     await this.#tokenCheck;
     await this.noteCall();
+    await this.runBeforeCommit();
+    this.storeShared(this.#changes);
+  }
+
+  async runBeforeCommit(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
+  }
+
+  /** Stores what all writes of the transaction share: their sums, and their changes as one row of the feed. */
+  storeShared(changes: readonly Change[]): void {
+    this.#shared.store(this.#send);
     // The last statement, with all row locks held: two writes to one object have their feed rows in the same
     // order.
-    if (this.#changes.length > 0)
-      this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
+    if (changes.length > 0)
+      this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(changes)]);
   }
 
   async runAfterCommit(): Promise<void> {

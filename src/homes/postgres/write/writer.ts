@@ -5,9 +5,8 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Idempotency } from '../../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
-import { type PostgresSql, transaction } from '../database/connection.js';
-import { TryAgain, isAborted, isConcurrency } from '../database/errors.js';
-import { StoaError } from '../../../core/errors.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { isAborted, isDatabaseFault } from '../database/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import { inSteps } from '../database/in-steps.js';
@@ -21,8 +20,9 @@ import {
 } from './kept-answers.js';
 import { lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
+import { awaitAll, runTogether } from './group.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
-import { type CallerAgents, type CheckFence, type KeyedWrite, Work } from './work.js';
+import { type CallerAgents, type CheckFence, type KeyedWrite, SharedWork, Work } from './work.js';
 import { actingAgent } from '../../../registry/recent-agents.js';
 
 export interface PostgresWriterOptions {
@@ -44,15 +44,8 @@ export interface PostgresWriterOptions {
 }
 
 const sweepIntervalMs = 60_000;
-
-/** Faults of the database belong to no step: they are tried again, or end the request. */
-const databaseFaults: ReadonlySet<string> = new Set([
-  'engine',
-  'backend_unavailable',
-  'disk_full',
-  'overloaded',
-  'internal',
-]);
+/** One write of a group may wait for a row that a slow write has locked. Then each runs alone, and the others go on. */
+const groupLockWaitMs = 1_000;
 
 /** The one way to write of a home: it is made once, and all domains share it. */
 export class PostgresWriter implements Writer {
@@ -105,6 +98,34 @@ export class PostgresWriter implements Writer {
     );
     // Each result stands at the place of its step.
     return results as Results<Steps>;
+  }
+
+  /**
+   * Runs independent writes in one transaction, in the order of the list. Each result is the result or the refusal of
+   * its write. Throws if one failed after it had written something, or if the database failed: nothing is written then.
+   */
+  async transactTogether<Result>(
+    writes: readonly { caller: Caller; run: (work: Work) => Promise<Result> }[],
+  ): Promise<(Result | Error)[]> {
+    this.#options.checkTables();
+    const { sql, limits, clock, checkFence, agents = null, onCommitted } = this.#options;
+    const { works, results } = await transaction(
+      sql,
+      (tx) => {
+        // Its answer shares the round trip of the first statements. If it failed, so would they.
+        query(tx, `SET LOCAL lock_timeout = ${groupLockWaitMs}`).catch(() => undefined);
+        const shared = new SharedWork(true);
+        const made = writes.map(
+          ({ caller }) => new Work(tx, clock, limits, caller, checkFence, { agents, shared }),
+        );
+        return runTogether(made, writes);
+      },
+      async (done) => void (await awaitAll(done.works.map((work) => work.awaitSent()))),
+      1,
+    );
+    if (works.some(({ hasChanges }) => hasChanges)) onCommitted();
+    for (const work of works) await work.runAfterCommit();
+    return results;
   }
 
   /** A transaction of its own: for a step that runs alone, or for work that no caller asked for. */
@@ -245,12 +266,4 @@ function aloneOf(
 
 function hasFence({ agentId, fence }: Caller): boolean {
   return agentId !== null && fence !== null;
-}
-
-function isDatabaseFault(error: unknown): boolean {
-  return (
-    error instanceof TryAgain ||
-    isConcurrency(error) ||
-    (error instanceof StoaError && databaseFaults.has(error.code))
-  );
 }

@@ -49,6 +49,7 @@ export interface AnswerFields {
   public_key: string;
   token: string;
   from: string;
+  from_id: string;
   to: string;
   kind: string;
   identity: string;
@@ -84,9 +85,9 @@ export interface AnswerFields {
   updated_at: string;
   expires_at: string;
   ip: string;
-  lease_expires_at: number;
+  lease_expires_at: string;
   last_used_at: string;
-  last_seen_at: number;
+  last_seen_at: string;
   last_activity: string;
   // Nested
   task: AnswerFields;

@@ -2,6 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import type { Limits } from '../../../core/settings/limits.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import type { IdentityService } from '../../../identity/service.js';
 import { aicqSignedText, linkText, sign, signingKeysOf } from '../../../identity/signatures.js';
 import { contentDigest, signatureBase } from '../../../identity/signatures-rfc9421.js';
@@ -160,8 +161,9 @@ export class Agent {
   }
 
   /** The identity's signed consent to a link with an agent of the registry. */
-  consent(agentId: string, signedAtMs = Date.now()): { signed_at: number; signature: string } {
-    return { signed_at: signedAtMs, signature: this.sign(linkText(this.id, agentId, signedAtMs)) };
+  consent(agentId: string, signedAtMs = Date.now()): { signed_at: string; signature: string } {
+    const signed_at = isoTime(signedAtMs);
+    return { signed_at, signature: this.sign(linkText(this.id, agentId, signed_at)) };
   }
 
   /** The four headers over a body. */

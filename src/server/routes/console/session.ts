@@ -1,5 +1,6 @@
 /** The handlers of signing in to the console and out of it. */
 import { consoleOperations } from '../../../api/console/operations.js';
+import { isoTime, isoTimeOrNull } from '../../../core/text/iso-time.js';
 import { consoleSchemas } from '../../../api/console/schemas.js';
 import type { SessionFacts } from '../../../identity/console-sessions.js';
 import { version } from '../../../version.js';
@@ -8,7 +9,7 @@ import { answer, routesOf } from '../../route.js';
 export const sessionRoutes = routesOf('console', consoleOperations, consoleSchemas, {
   createLink: async ({ stoa, caller }) => {
     const { token, expiresAtMs } = await stoa.identity.console.createCode(caller);
-    return { path: signInPath(token), expires_at: expiresAtMs };
+    return { path: signInPath(token), expires_at: isoTime(expiresAtMs) };
   },
   signIn: async ({ stoa, body }) => {
     const { token, facts } = await stoa.identity.console.signIn(body.code);
@@ -31,7 +32,7 @@ function shown({ kind, user, scopes, expiresAtMs }: SessionFacts) {
     kind,
     user,
     scopes: { write: scopes.write, namespaces: scopes.namespaces === null ? null : [...scopes.namespaces] },
-    expires_at: expiresAtMs,
+    expires_at: isoTimeOrNull(expiresAtMs),
     version,
   };
 }

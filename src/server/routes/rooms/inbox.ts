@@ -1,5 +1,6 @@
 /** The handlers of direct messages under /v1. */
 import { inbox } from '../../../api/rooms/operations.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import { inboxSchemas } from '../../../api/rooms/schemas.js';
 import type { DirectMessage } from '../../../messaging/model.js';
 import { userOf } from '../../../messaging/rooms/visibility.js';
@@ -8,7 +9,7 @@ import { goneSignal } from '../../request/gone.js';
 import { routesOf } from '../../route.js';
 import { signatureOf } from '../messaging/gate.js';
 import { admit, wantsStream } from './admission.js';
-import { iso, shownInboxMessage } from './shown.js';
+import { shownInboxMessage } from './shown.js';
 import { nextCursor, spanOf } from './span.js';
 import { positionOf, streamTopic } from './stream.js';
 
@@ -56,7 +57,7 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
       signatureOf(request),
       idempotency,
     );
-    return { id, to, ts: iso(tsMs) };
+    return { id, to, ts: isoTime(tsMs) };
   },
   acknowledge: async (context) => {
     const messaging = await admit(context);

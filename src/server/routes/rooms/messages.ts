@@ -2,6 +2,7 @@
 import { messages } from '../../../api/rooms/operations.js';
 import { messageSchemas } from '../../../api/rooms/schemas.js';
 import type { Caller } from '../../../core/caller.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import type { Message, Room } from '../../../messaging/model.js';
 import { canSeeRoom, userOf } from '../../../messaging/rooms/visibility.js';
 import { addressOf } from '../../request/caller-address.js';
@@ -9,7 +10,7 @@ import { goneSignal } from '../../request/gone.js';
 import { answer, routesOf } from '../../route.js';
 import { accessOf, signatureOf } from '../messaging/gate.js';
 import { admit, admitRoom, wantsStream } from './admission.js';
-import { iso, shownRoomMessage } from './shown.js';
+import { shownRoomMessage } from './shown.js';
 import { nextCursor, spanOf } from './span.js';
 import { positionOf, streamTopic } from './stream.js';
 
@@ -56,7 +57,7 @@ export const messageRoutes = routesOf('messages', messages, messageSchemas, {
       signatureOf(request),
       idempotency,
     );
-    return { id, room_id: roomId, ts: iso(tsMs), ...(created && { room_created: true as const }) };
+    return { id, room_id: roomId, ts: isoTime(tsMs), ...(created && { room_created: true as const }) };
   },
   get: async (context) => {
     const { caller, params, query, request } = context;

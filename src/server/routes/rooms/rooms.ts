@@ -3,6 +3,7 @@ import { rooms } from '../../../api/rooms/operations.js';
 import { roomSchemas } from '../../../api/rooms/schemas.js';
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
+import { publicRetention } from '../../../messaging/refusals.js';
 import { type Page, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../../../core/paging.js';
 import { invalidCharacterIn } from '../../../core/text/invalid-character.js';
 import type { Room } from '../../../messaging/model.js';
@@ -29,15 +30,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
       throw new StoaError('forbidden', 'This identity is not linked to a user, so it cannot own a room.', {
         fix: 'Set "public" to true, or ask a user to link the identity.',
       });
-    if (owner === null && retention_seconds !== undefined)
-      throw new StoaError(
-        'invalid_request',
-        'Messages of public rooms are kept as long as the settings say.',
-        {
-          fix: 'Leave retention_seconds out, or create a room of the user.',
-          details: { field: 'retention_seconds' },
-        },
-      );
+    if (owner === null && retention_seconds !== undefined) throw publicRetention();
     const input = { name, is_private, key, owner, retentionSeconds: retention_seconds ?? null };
     const room = await messaging.rooms.create(caller, input, signatureOf(request), idempotency);
     return shownRoom(room, messaging.limits);
@@ -48,17 +41,17 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
   },
   update: async (context) => {
     const messaging = await admit(context);
-    const { caller, params, body } = context;
+    const { caller, params, body, ifVersion } = context;
     const { name, retention_seconds: retentionSeconds } = body;
     const change = {
       ...(name !== undefined && { name }),
       ...(retentionSeconds !== undefined && { retentionSeconds }),
     };
-    return shownRoom(await messaging.rooms.update(caller, params.room, change), messaging.limits);
+    return shownRoom(await messaging.rooms.update(caller, params.room, change, ifVersion), messaging.limits);
   },
   delete: async (context) => {
     const messaging = await admit(context);
-    await messaging.rooms.delete(context.caller, context.params.room);
+    await messaging.rooms.delete(context.caller, context.params.room, context.ifVersion);
     return answer(204);
   },
 });

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { inboxMessageSchema, roomMessageSchema, roomSchema } from '../../../api/rooms/schemas.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import { shownProof } from '../../../messaging/identities/proof.js';
 import { type KnownAuthor, standingFor } from '../../../messaging/identities/standing.js';
 import type { DirectMessage, Message, Room } from '../../../messaging/model.js';
@@ -19,8 +20,9 @@ export function shownRoom(room: Room, limits: Limits): z.output<typeof roomSchem
     is_private: room.isPrivate,
     retention_seconds: retentionOf(room, limits),
     message_count: room.messageCount,
-    created_at: iso(room.createdAtMs),
-    last_active: iso(room.lastActiveAtMs),
+    created_at: isoTime(room.createdAtMs),
+    last_active: isoTime(room.lastActiveAtMs),
+    version: room.version,
   };
 }
 
@@ -40,7 +42,7 @@ export function shownRoomMessage(message: Message, authors: Authors, to: ShowTo)
     ...shownAuthor(message, authors, to),
     body,
     ...(parentId !== null && { pid: parentId }),
-    ts: iso(tsMs),
+    ts: isoTime(tsMs),
     ...shownSignature(message, to),
   };
 }
@@ -51,7 +53,7 @@ export function shownInboxMessage(message: DirectMessage, authors: Authors, to: 
     id,
     ...shownAuthor(message, authors, to),
     body,
-    ts: iso(tsMs),
+    ts: isoTime(tsMs),
     acknowledged,
     ...shownSignature(message, to),
   };
@@ -74,8 +76,4 @@ function shownSignature(
     ...(serverSigned && { server_signed: true as const }),
     ...(verify && proof !== null && { sig: proof.signature, proof: shownProof(proof, body) }),
   };
-}
-
-export function iso(atMs: number): string {
-  return new Date(atMs).toISOString();
 }

@@ -24,7 +24,7 @@ import { writtenPort } from '../../../../src/messaging/conformance/kit/written-p
 const ada = operatorCaller('ada', 'planner');
 const families = [
   ...Object.values(tokenFamilies),
-  ...Object.values(dataFamilies),
+  ...Object.values(dataFamilies).filter((family) => family !== dataFamilies.settings),
   messaging.agents,
   messaging.agentsByKey,
   messaging.agentKeys,

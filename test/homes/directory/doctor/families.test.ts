@@ -2,7 +2,9 @@
  * The doctor over every family: each index and kept count is damaged, found and repaired, and no record
  * changes.
  */
+import { dataFamilies } from '../../../../src/homes/directory/datastore/rows.js';
 import { findFamilies } from '../../../../src/homes/directory/find/rows.js';
+import { vectorFamilies } from '../../../../src/homes/directory/find/vectors/rows.js';
 import type { Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -26,9 +28,6 @@ const junk = Buffer.from('{"junk"');
 const stranger = Buffer.alloc(80, 9);
 const text = (value: string) => Buffer.from(value);
 const ofAda = (...parts: string[]) => Buffer.concat([userKey('ada'), text(parts.join('\0'))]);
-/** A message's id or a list's, of this moment. */
-const idNow = (fill: number) => Buffer.concat([timeBytes(nowMs), Buffer.alloc(10, fill)]);
-
 function timeBytes(timeMs: number): Buffer {
   const bytes = Buffer.alloc(6);
   bytes.writeUIntBE(timeMs, 0, 6);
@@ -130,31 +129,6 @@ const derived: Readonly<Record<string, Rule>> = {
       [stranger.subarray(0, 5), none],
     ],
   },
-  'messaging/waiting_words': {
-    lost: 'same',
-    spoiled: 'same',
-    extra: [
-      [idNow(9), Buffer.concat([stranger.subarray(0, 16), text('word')])],
-      [stranger.subarray(0, 3), none],
-    ],
-  },
-  'messaging/word_segments': {
-    lost: 'same',
-    extra: [
-      [timeBytes(nowMs + 5), none],
-      [stranger.subarray(0, 2), none],
-    ],
-  },
-  'messaging/word_lists': {
-    lost: 'otherwise',
-    spoiled: 'otherwise',
-    extra: [[stranger.subarray(0, 9), stranger.subarray(0, 32)]],
-  },
-  'messaging/word_batches': {
-    lost: 'otherwise',
-    spoiled: 'otherwise',
-    extra: [[stranger.subarray(0, 32), Buffer.concat([Buffer.of(0, 30), stranger.subarray(0, 30)])]],
-  },
   'messaging/inbox_clocks': {
     lost: 'same',
     spoiled: 'same',
@@ -221,6 +195,9 @@ const elsewhere: readonly string[] = [
   kernel.finishedIntents,
   // Written in the background.
   ...Object.values(findFamilies),
+  ...Object.values(vectorFamilies),
+  // Only of namespaces that have other settings than the defaults.
+  dataFamilies.settings,
 ];
 const everyFamily = [...Object.values(kernel), ...directoryFamilies];
 const examined = everyFamily.filter((family) => !(family in unexaminedFamilies));
@@ -338,7 +315,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       await stoa.messaging.port.search({
         words,
         roomId: null,
-        retentionSeconds: 86_400,
+        owner: null,
         afterMs: 0,
         beforeMs: null,
         limit: 10,
@@ -359,7 +336,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       const [all, kept] = [dumpAll(), dumpRecords()];
       for (const { key } of victimsOf(family)) {
         await write(family, key, undefined);
-        await mend(family === messaging.wordLists ? messaging.waitingWords : family, kept);
+        await mend(family, kept);
         if (lost === 'same') expect(dumpAll()).toEqual(all);
         else await makeSound();
       }

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { allChecks } from '../../../../src/homes/directory/doctor/doctor.js';
-import { fileWords, readWaiting } from '../../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
 import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
@@ -84,11 +83,6 @@ async function keepBusy(stoa: Stoa): Promise<void> {
     await registry.stop(ada, agent.agent_id);
     await registry.updateAgent(ada, agent.agent_id, { status: 'stopped' });
     await registry.deleteAgent(ada, agent.agent_id);
-    // Indexing also runs automatically, after thousands of messages.
-    if (index % 4 === 0)
-      await kernelOf(stoa).root.transact((tx) =>
-        fileWords(tx, readWaiting(tx).slice(0, 6), stoa.limits.messageRetentionSeconds),
-      );
   };
   for (let index = 1; index <= rounds; index += 1) await round(index);
 }

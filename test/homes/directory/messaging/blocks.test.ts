@@ -1,11 +1,10 @@
 import { afterEach, expect, it } from 'vitest';
-import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
-import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
+import { openMessaging } from './open-messaging.js';
 
 let kernel: Kernel;
 afterEach(() => kernel.close());
@@ -19,9 +18,7 @@ it('an address stays blocked when the disk refuses to unblock it', async () => {
     limits: limitsWith(),
     wrapEngine: (opened) => (engine = new FaultyEngine(opened)),
   });
-  const port = new DirectoryMessaging(kernel, new DirectoryRegistry(kernel), (error) =>
-    expect.fail(String(error)),
-  );
+  const { messaging: port } = await openMessaging(kernel, (error) => expect.fail(String(error)));
   const address = '203.0.113.7';
   await port.block({ address, reason: 'load', expiresAtMs: Date.now() + 60_000 });
   engine?.failNext('disk_full');
@@ -29,4 +26,5 @@ it('an address stays blocked when the disk refuses to unblock it', async () => {
   expect(await port.blockOf(address)).toMatchObject({ address });
   expect(await port.unblock(address)).toBe(true);
   expect(await port.blockOf(address)).toBeUndefined();
+  await port.close();
 });

@@ -1,17 +1,14 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { Nonces } from '../../../../src/homes/directory/messaging/guards/nonces.js';
 import { nonceHash } from '../../../../src/homes/directory/messaging/guards/nonce-hash.js';
-import { families, nothing } from '../../../../src/homes/directory/messaging/rows.js';
-import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { HashSet } from '../../../../src/core/hash-set.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
-import { uuidBytes } from '../../../../src/messaging/identities/uuid.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
+import { openMessaging } from './open-messaging.js';
 
 const agent = '7d3f1c52-0b1e-4c55-9f6e-3a4b5c6d7e8f';
 const limits = limitsWith();
@@ -76,9 +73,7 @@ describe('a set of nonces', () => {
 
 it('accepts a nonce again only if the commit of the first request failed', async () => {
   await open();
-  const port = new DirectoryMessaging(kernel, new DirectoryRegistry(kernel), (error) =>
-    expect.fail(String(error)),
-  );
+  const { messaging: port } = await openMessaging(kernel, (error) => expect.fail(String(error)));
   engine.failNext('disk_full');
   const first = await port.claimNonce(agent, 'a-nonce-that-is-long-enough');
   expect(first.fresh).toBe(true);
@@ -88,6 +83,7 @@ it('accepts a nonce again only if the commit of the first request failed', async
   await second.durable;
   expect((await port.claimNonce(agent, 'a-nonce-that-is-long-enough')).fresh).toBe(false);
   expect(await port.nonceUsed(agent, 'a-nonce-that-is-long-enough')).toBe(true);
+  await port.close();
 });
 
 it('refuses a nonce for as long as it counts, also when the clock is set back', async () => {
@@ -107,23 +103,10 @@ it('refuses a nonce for as long as it counts, also when the clock is set back', 
   }
 });
 
-it('knows nonces after a restart, and those whose keys were written without a time', async () => {
+it('knows nonces after a restart', async () => {
   await open();
   const before = new Nonces(kernel.root, limits);
-  await kernel.root.transact((tx) => before.insert(tx, agent, 'with-a-time'));
-  const bucket = Buffer.alloc(6);
-  bucket.writeUIntBE(Math.floor(nowMs / (limits.nonceSeconds * 500)), 0, 6);
-  await kernel.root.transact((tx) =>
-    tx.put(
-      families.nonces,
-      Buffer.concat([bucket, uuidBytes(agent), Buffer.from('without-a-time')]),
-      nothing,
-    ),
-  );
+  await kernel.root.transact((tx) => before.insert(tx, agent, 'used'));
   const after = new Nonces(kernel.root, limits);
-  expect(['with-a-time', 'without-a-time', 'new'].map((nonce) => after.isUsed(agent, nonce))).toEqual([
-    true,
-    true,
-    false,
-  ]);
+  expect(['used', 'new'].map((nonce) => after.isUsed(agent, nonce))).toEqual([true, false]);
 });

@@ -1,15 +1,14 @@
 /** The busiest rooms, against all rooms sorted. */
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
-import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Identity } from '../../../../src/messaging/model.js';
 import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { openMessaging } from './open-messaging.js';
 
 let nowMs: number;
 let kernel: Kernel;
@@ -26,7 +25,7 @@ beforeEach(async () => {
     limits,
     clock: () => nowMs,
   });
-  const messaging = await openDirectoryMessaging(kernel, new DirectoryRegistry(kernel));
+  const { messaging } = await openMessaging(kernel);
   port = writtenPort({ writer: new DirectoryWriter(kernel), port: messaging });
   ({ identity } = await port.register({
     publicKey: `${'A'.repeat(43)}=`,

@@ -57,7 +57,7 @@ export async function openRegistry({
       lost.push(record.agent_id);
       tx.change({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });
     });
-    const writer = new DirectoryWriter(kernel, port.callerAgents);
+    const writer = new DirectoryWriter(kernel, port.callers);
     port.forgetAbsent(writer, (error) => {
       throw error;
     });

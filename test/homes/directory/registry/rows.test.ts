@@ -127,7 +127,7 @@ describe('a restart', () => {
     expect(agent).toMatchObject({
       presence: 'live',
       status: 'running',
-      lease: { holder: 'node-1', fence: 1, expires_at: startMs + 60_000 + 3_600_000 },
+      lease: { holder: 'node-1', fence: 1, expires_at: new Date(startMs + 60_000 + 3_600_000).toISOString() },
     });
     await opened.pass(10);
     expect((await opened.registry.getAgent(alice, agent_id)).presence).toBe('lapsed');

@@ -3,9 +3,9 @@ import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openDirectoryWorkspaces } from '../../../../src/homes/directory/workspaces/open.js';
 import {
   type DirectoryWorkspaces,
-  openDirectoryWorkspaces,
   workspacesFamilies,
 } from '../../../../src/homes/directory/workspaces/workspaces.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';

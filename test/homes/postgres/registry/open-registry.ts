@@ -61,7 +61,7 @@ export async function openPostgresRegistryBench(
     limits,
     clock: new DatabaseClock(sql, () => port.nowMs() - Date.now()),
     checkFence: (work, caller) => port.checkCallerFence(work, caller),
-    agents: port.callerAgents,
+    agents: port.callers,
     checkTables: () => undefined,
     documentsOf,
     onCommitted: () => undefined,

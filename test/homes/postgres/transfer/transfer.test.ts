@@ -112,7 +112,7 @@ describe('an import into PostgreSQL and Redis', () => {
           await stoa.messaging.port.search({
             words: ['everybody'],
             roomId: null,
-            retentionSeconds: 86_400,
+            owner: null,
             afterMs: 0,
             beforeMs: null,
             limit: 10,
@@ -151,7 +151,7 @@ describe('an import into PostgreSQL and Redis', () => {
         await port.search({
           words: ['everybody'],
           roomId: null,
-          retentionSeconds: 86_400,
+          owner: null,
           afterMs: 0,
           beforeMs: null,
           limit: 10,

@@ -2,10 +2,8 @@
 import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
 import { knownSteps } from '../../../../src/homes/postgres/cluster/tables.js';
 import { query } from '../../../../src/homes/postgres/database/connection.js';
-import {
-  type PostgresWorkspaces,
-  openPostgresWorkspaces,
-} from '../../../../src/homes/postgres/workspaces/workspaces.js';
+import { openPostgresWorkspaces } from '../../../../src/homes/postgres/workspaces/open.js';
+import type { PostgresWorkspaces } from '../../../../src/homes/postgres/workspaces/workspaces.js';
 import type { TableMigration } from '../../../../src/homes/postgres/workspaces/schema.js';
 import { messageOf } from '../../../../src/core/errors.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';

@@ -75,6 +75,123 @@ it('a holder is refused if its task got a new holder while it waited', async () 
   expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', output: null });
 });
 
+it('a completion whose task got a new holder does not undo those that share its transaction', async () => {
+  const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 4);
+  const claims = await Promise.all(
+    Array.from({ length: 4 }, () => bench.service.claimTask(ada, projectId, { agent_id: 'first' })),
+  );
+  const first = { ...ada, agent: 'first' };
+  const [lost] = claims;
+  const { waiting } = await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [lost!.task.id]);
+    const started = Promise.allSettled(
+      claims.map((claim) =>
+        bench.service.completeTask(first, claim!.task.id, { fence: claim!.lease.fence, output: 'done' }),
+      ),
+    );
+    await standStill(1);
+    await query(tx, 'UPDATE workspaces.tasks SET version = version + 2 WHERE id = $1', [lost!.task.id]);
+    await query(
+      tx,
+      `UPDATE workspaces.leases SET fence = fence + 1, renewed_at = renewed_at + interval '1 second'
+        WHERE task_id = $1`,
+      [lost!.task.id],
+    );
+    return { waiting: started };
+  });
+  const [refused, ...others] = await waiting;
+  expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'fenced' } });
+  for (const other of others) expect(other).toMatchObject({ value: { status: 'completed' } });
+  expect((await bench.service.getWorkspace(ada, workspaceId)).active_tasks).toBe(1);
+});
+
+it('a completion that waits for a locked task does not hold up those that share its transaction', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 3);
+  const claims = await Promise.all(
+    Array.from({ length: 3 }, () => bench.service.claimTask(ada, projectId, { agent_id: 'first' })),
+  );
+  const first = { ...ada, agent: 'first' };
+  const { late } = await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [claims[0]!.task.id]);
+    const [waiting, ...others] = claims.map((claim) =>
+      bench.service.completeTask(first, claim!.task.id, { fence: claim!.lease.fence, output: 'done' }),
+    );
+    for (const done of await Promise.all(others)) expect(done.status).toBe('completed');
+    return { late: { waiting } };
+  });
+  expect(await late.waiting).toMatchObject({ status: 'completed' });
+});
+
+it('claims at the same moment get different tasks, and those without a task get none', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 5);
+  const holders = Array.from({ length: 8 }, (_, index) => `holder-${index}`);
+  const claims = await Promise.all(
+    holders.map((agent_id) => bench.service.claimTask(ada, projectId, { agent_id })),
+  );
+  const taken = claims.flatMap((claim) => (claim === null ? [] : [claim]));
+  expect(new Set(taken.map(({ task }) => task.id)).size).toBe(5);
+  for (const { task } of taken) {
+    const [holder] = holders.filter((name) => name === task.claimed_by);
+    expect(await bench.service.getTask(ada, task.id)).toMatchObject({
+      status: 'running',
+      claimed_by: holder,
+    });
+  }
+});
+
+it('of writes at the same moment each gets its own answer or refusal', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  const bea = userCaller('bea');
+  const places = [
+    ...Array.from({ length: 3 }, () => [ada, sessionId] as const),
+    [bea, sessionId] as const,
+    [ada, 'nowhere'] as const,
+  ];
+  const created = await Promise.allSettled(
+    places.map(([caller, session]) => bench.service.createTask(caller, session, { command: 'x' })),
+  );
+  expect(created.map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ]);
+  const claim = await bench.service.claimTask(ada, projectId);
+  const { id } = claim!.task;
+  const fence = claim!.lease.fence;
+  // The same task two times: the second completion finds the first one done.
+  const ended = await Promise.allSettled([
+    bench.service.completeTask(ada, id, { fence, output: 'same' }),
+    bench.service.completeTask(ada, id, { fence, output: 'same' }),
+    bench.service.completeTask(ada, id, { fence: fence + 1, output: 'late' }),
+    bench.service.completeTask(bea, id, { fence, output: 'mine' }),
+  ]);
+  expect(ended).toMatchObject([
+    { status: 'fulfilled' },
+    { status: 'fulfilled' },
+    { status: 'rejected', reason: { code: 'fenced' } },
+    { status: 'rejected', reason: { code: 'not_found' } },
+  ]);
+  const events = (await bench.changes()).filter((change) => change.id === id).map(({ kind }) => kind);
+  expect(events).toEqual(['task.created', 'task.claimed', 'task.completed']);
+});
+
+it('claims at the same moment wake an idle session once', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 3);
+  await bench.service.updateSession(ada, sessionId, { status: 'active' });
+  const idle = await bench.service.updateSession(ada, sessionId, { status: 'idle' });
+  await Promise.all(Array.from({ length: 3 }, () => bench.service.claimTask(ada, projectId)));
+  expect(await bench.service.getSession(ada, sessionId)).toMatchObject({
+    status: 'active',
+    version: idle.version + 1,
+  });
+});
+
 it('a commit is refused if its task got a new holder while it waited', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);

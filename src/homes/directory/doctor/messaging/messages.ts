@@ -16,27 +16,16 @@ import type { Store } from '../../kernel/store.js';
 import { timerOf } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
-import { type DirectMessage, type Message, isExpired } from '../../../../messaging/model.js';
-import { retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
+import type { DirectMessage, Message } from '../../../../messaging/model.js';
 import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';
-import type { WordDoctor } from './words.js';
 import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms.js';
-import {
-  type RoomRow,
-  decodeDirect,
-  decodeMessage,
-  families,
-  nothing,
-  timeOfKey,
-  timedKey,
-} from '../../messaging/rows.js';
-import { indexedId } from '../../messaging/search/words.js';
+import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
 
 const idBytes = 16;
 const timeBytes = 6;
@@ -44,7 +33,6 @@ const timeBytes = 6;
 export interface MessageDoctors {
   limits: Limits;
   timers: SharedTimers;
-  words: WordDoctor;
   totals: TotalsDoctor;
 }
 
@@ -93,7 +81,7 @@ export function* inspectExpiry(
 }
 
 function* inspectMessage(
-  { limits, words, totals }: MessageDoctors,
+  { limits, totals }: MessageDoctors,
   reader: Reader,
   { key, value }: Entry,
   store: Store,
@@ -122,14 +110,6 @@ function* inspectMessage(
       'missing',
       `The room of the message ${message.id} does not exist.`,
     );
-  // The word lists of an expired message may be removed before the message.
-  if (room !== undefined && !isExpired(message.tsMs, wordsRetention(room, limits), store.nowMs()))
-    yield* words.findable(reader, room, message, indexedId(id, message.tsMs));
-}
-
-/** Words expire by the settings, whatever the room says. */
-function wordsRetention(room: RoomRow, limits: Limits): number {
-  return Math.min(retentionOf(room, limits), searchedSeconds(room, limits));
 }
 
 /** The room was deleted, and the sweeper is removing its messages. */

@@ -22,7 +22,6 @@ import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
 import { inspectActivityTime, latestTsMs, newestTsMs } from './times.js';
 import { TotalsDoctor } from './totals.js';
-import { WordDoctor } from './words.js';
 import { SharedTimers } from '../timers.js';
 import { keysOf, readIdentity } from '../../messaging/identities.js';
 import { identityKeyRecords, roomRecords } from '../../messaging/indexes.js';
@@ -45,7 +44,6 @@ const idBytes = 16;
 /** The checks in the order in which repairs build on each other. */
 export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'>): Check[] {
   const timers = new SharedTimers(Object.values(expiryTimers));
-  const words = new WordDoctor(limits, timers);
   const totals = new TotalsDoctor();
   return [
     { family: families.agents, inspect: (reader, entry) => inspectIdentity(totals, reader, entry) },
@@ -59,8 +57,7 @@ export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'
     { family: families.roomKeys, inspect: inspectRoomKey },
     { family: families.roomsByActivity, inspect: inspectActivity },
     { family: families.roomNames, inspect: inspectName },
-    ...words.checks(),
-    ...messageChecks({ limits, timers, words, totals }),
+    ...messageChecks({ limits, timers, totals }),
     totals.check((store) => store === root),
     ...guardChecks(limits, timers),
   ];

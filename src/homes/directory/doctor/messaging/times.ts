@@ -7,6 +7,7 @@ import { type Damage, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
+import { isoTime } from '../../../../core/text/iso-time.js';
 import type { DirectMessage, Message } from '../../../../messaging/model.js';
 import { nextTsMs } from '../../../../messaging/rooms/clock.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
@@ -112,7 +113,3 @@ function freeTsMs(tx: Transaction, limits: Limits, family: string, id: Buffer): 
 }
 
 const moved = 'give it the next free time of its room or inbox, which keeps the order';
-
-function isoTime(tsMs: number): string {
-  return new Date(tsMs).toISOString();
-}

@@ -6,6 +6,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Timer, Transaction } from '../../kernel/transaction.js';
 import { type Hash, HashSet } from '../../../../core/hash-set.js';
 import type { Limits } from '../../../../core/settings/limits.js';
+import type { NonceClaim } from '../../../../messaging/port.js';
 import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
 import { nonceHash } from './nonce-hash.js';
 import { expiryTimers } from '../retention-timers.js';
@@ -27,20 +28,18 @@ const namedAt = bucketBytes + timeBytes;
  * different page of the database. Whether a nonce was used is known in memory.
  */
 export class Nonces {
+  readonly #store: Store;
   readonly #limits: Limits;
   readonly #used = new Map<number, HashSet>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
 
   constructor(store: Store, limits: Limits) {
+    this.#store = store;
     this.#limits = limits;
     for (const { key } of store.range(families.nonces, {})) {
       if (!isNonceKey(key)) continue;
-      const used = this.#usedIn(nonceBucketOf(key));
-      used.add(nonceHash(key, namedAt));
-      // Older keys have no time. The two formats look alike, so both hashes are marked as used, which is
-      // safe.
-      used.add(nonceHash(key, bucketBytes));
+      this.#usedIn(nonceBucketOf(key)).add(nonceHash(key, namedAt));
     }
   }
 
@@ -65,6 +64,29 @@ export class Nonces {
     tx.onUndone(() => this.#used.get(bucket)?.delete(hash));
     tx.onDurable(() => this.#settled(bucket));
     return key;
+  }
+
+  /**
+   * The body of a transaction runs at once, so it is known whether the nonce is new before the nonce is on
+   * disk. Work that starts now commits with the nonce or after it, never before it.
+   */
+  async claim(agentId: string, nonce: string): Promise<NonceClaim> {
+    let key: Buffer | undefined;
+    const durable = this.#store.transact((tx) => {
+      key = this.insert(tx, agentId, nonce);
+    });
+    const inserted = key;
+    // A refusal by the store (stopped, overloaded) comes before the body has run.
+    if (inserted === undefined) await durable;
+    // The answer to the request waits for it. A request that is refused in the meantime does not.
+    durable.catch(() => undefined);
+    return {
+      fresh: inserted !== undefined,
+      durable,
+      release: async () => {
+        if (inserted !== undefined) await this.#store.transact((tx) => this.remove(tx, inserted));
+      },
+    };
   }
 
   /** Removes a nonce that `insert` has written. It counts as used until the removal is on disk. */

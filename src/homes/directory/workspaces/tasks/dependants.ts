@@ -2,13 +2,13 @@
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Project, Task, Workspace } from '../../../../workspaces/model.js';
 import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
-import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
+import { blockedForever, cancelTask, endsWithoutResult } from '../../../../workspaces/tasks/tasks.js';
 import { type BulkWork, markBulk } from '../bulk.js';
 import { isReady, taskRecords } from '../indexes.js';
 import { indexKey } from '../keys.js';
 import type { ReadyLines } from './ready-line.js';
 import { dropIndex, readRecord } from '../rows.js';
-import { changeHeld, dependants, placedTask, readHeld } from './rows.js';
+import { changeHeld, dependants, homeOf, placedTask, readHeld } from './rows.js';
 import { countOpenTasks, sessionPath } from '../tree.js';
 import { taskBlocked, taskReady } from '../../../../workspaces/changes.js';
 
@@ -49,6 +49,9 @@ export function settleDependants(
 export function dependantsStep(tx: Transaction, context: DependantsContext, value: string): string | null {
   const [outcome, taskId] = value.split(' ');
   if (taskId === undefined) return null;
+  const task = readRecord(tx, 'task', taskId);
+  // A task that was retried meanwhile can still be completed.
+  if (outcome === 'never' && task !== undefined && !endsWithoutResult(task)) return null;
   settleDependants(tx, context, taskId, outcome === 'completed' ? 'completed' : 'never');
   return dependants(tx, taskId, 1).length === 0 ? null : value;
 }
@@ -92,7 +95,7 @@ function settleOne(
     cancelBlocked(tx, path, task, dependency);
     return true;
   }
-  const place = { projectId: path.project.id, ownerId: path.workspace.owner_id };
+  const place = homeOf(path);
   const placed = placedTask(tx, task, place);
   if (isReady(placed)) {
     taskRecords.move(tx, { ...placed, waitsFor: [dependency] }, placed);
@@ -111,7 +114,7 @@ function cancelBlocked(
   const held = readHeld(tx, task);
   const after = cancelTask(held, blockedForever(dependency), tx.nowMs);
   if (after === undefined) return;
-  const place = { projectId: project.id, ownerId: workspace.owner_id };
+  const place = homeOf({ project, workspace });
   changeHeld(tx, held, after, place);
   countOpenTasks(tx, { workspace, project, sessionId: task.session_id }, -1);
   tx.change(taskBlocked(after.task, place, dependency));

@@ -3,9 +3,10 @@ import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { type ListedTask, type Task, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
+import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';
 import { buckets, indexPrefix, indexedText } from '../keys.js';
 import { acrossShards, keyAfter, listRecords, scannedPerItem } from '../lists.js';
-import { readRecord } from '../rows.js';
+import { readLease, readRecord } from '../rows.js';
 import { isHidden, sessionPath } from '../tree.js';
 
 /**
@@ -85,5 +86,6 @@ function listedTask(
   const path = isMeant ? sessionPath(reader, task.session_id) : undefined;
   if (path === undefined || isHidden(path) || (project !== undefined && path.project.id !== project))
     return undefined;
-  return { ...task, project_id: path.project.id };
+  const lease = heldStatuses.includes(task.status) ? readLease(reader, task.id) : undefined;
+  return { ...task, project_id: path.project.id, lease_expires_at: leaseEnd(lease) };
 }

@@ -8,6 +8,7 @@ import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../../../workspaces/tasks/tasks.js';
 import { type PlacedTask, type TaskHome, isReady, taskRecords } from '../indexes.js';
+import type { ProjectPath } from '../tree.js';
 import { buckets, indexPrefix } from '../keys.js';
 import { type StoredLease, readLease, readRecord, removeLease, writeLease } from '../rows.js';
 
@@ -130,4 +131,9 @@ export function dependants(reader: Reader, taskId: string, limit: number): strin
     reader.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'dependency', taskId)), limit }),
     ({ value }) => value.toString(),
   );
+}
+
+/** Where the rows of a task are filed. */
+export function homeOf({ project, workspace }: ProjectPath): TaskHome {
+  return { projectId: project.id, ownerId: workspace.owner_id };
 }

@@ -1,5 +1,4 @@
 /** Tasks in the data directory: verbs over a transaction. */
-import { StoaError } from '../../../../core/errors.js';
 import { prefixRange } from '../../kernel/engine.js';
 import { type Outage, extendedByOutages } from '../../../../core/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
@@ -22,27 +21,23 @@ import type {
   TaskPatch,
 } from '../../../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
-import { type ClaimFilter, accepts } from '../../../../workspaces/tasks/claim-filter.js';
+import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
 import { answerQuestion, askQuestion, expireQuestion } from '../../../../workspaces/tasks/questions.js';
+import { checkDependency, retryTask } from '../../../../workspaces/tasks/retry.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
-import { type TaskHome, isReady, sessionRecords } from '../indexes.js';
-import { buckets, indexPrefix, indexedText, labelsOfReadyKey, readyKey } from '../keys.js';
-import {
-  type ReadyEntry,
-  type ReadyLine,
-  type ReadyLines,
-  type ReadyPart,
-  frontEntriesMax,
-  readyLine,
-} from './ready-line.js';
-import { dropIndex, readLease, readRecord, writeLease } from '../rows.js';
+import { isReady, sessionRecords } from '../indexes.js';
+import { buckets, indexPrefix, indexedText } from '../keys.js';
+import { nextReady } from './next-ready.js';
+import { type ReadyLines, readyLine } from './ready-line.js';
+import { readLease, readRecord, writeLease } from '../rows.js';
 import { wakeSession } from '../sessions.js';
 import {
   type StoredTask,
   addTask,
   changeHeld,
+  homeOf,
   leaseTimer,
   placedTask,
   readHeld,
@@ -51,7 +46,6 @@ import {
   timerOfTask,
 } from './rows.js';
 import {
-  type ProjectPath,
   type SessionPath,
   type TaskPath,
   countOpenTasks,
@@ -61,9 +55,6 @@ import {
   sessionPath,
 } from '../tree.js';
 import { taskChanged } from '../../../../workspaces/changes.js';
-
-/** Entries of the ready index that a claim reads in one transaction. */
-const readKeysMax = 2_000;
 
 export interface TaskVerbsOptions {
   limits: Limits;
@@ -130,47 +121,8 @@ export class TaskVerbs {
     filter: ClaimFilter,
   ): ClaimOutcome {
     const path = findProject(tx, owner, projectId);
-    const line = readyLine(projectId, filter);
-    // If the transaction is undone, the entry that is taken below is put back.
-    tx.onUndone(() => this.#lines.forget(projectId));
-    for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
-      const entry = this.#lines.take(line, tx.nowMs) ?? this.#lookForMore(tx, line);
-      if (typeof entry === 'string') return entry;
-      const task = readRecord(tx, 'task', entry.taskId);
-      const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
-      if (
-        task !== undefined &&
-        session !== undefined &&
-        isReady(placedTask(tx, task, homeOf(path))) &&
-        readyKey(task, projectId, line.line) === entry.key
-      ) {
-        return this.#give(
-          tx,
-          { workspace: path.workspace, project: path.project, session, task },
-          holder,
-          leaseSeconds,
-        );
-      }
-      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not
-      // come to it yet.
-      dropIndex(tx, entry.key);
-    }
-    return 'again';
-  }
-
-  /** The next entry that the filter accepts. `again`: the first entries have none, and there are more. */
-  #lookForMore(tx: Transaction, line: ReadyLine): ReadyEntry | 'none' | 'again' {
-    const known = this.#lines.after(line, tx.nowMs);
-    const more = known === undefined ? undefined : readReady(tx, line, known);
-    if (more !== undefined && (more.entries.length > 0 || more.until !== undefined)) {
-      this.#lines.found(line, known, more, tx.nowMs);
-      return this.#lines.take(line, tx.nowMs) ?? 'again';
-    }
-    // The index has nothing after the cached position. The cache may be wrong, so read from the beginning.
-    const first = readReady(tx, line, undefined);
-    if (known !== undefined && first.entries.length === 0) return 'none';
-    this.#lines.found(line, undefined, first, tx.nowMs);
-    return this.#lines.take(line, tx.nowMs) ?? (first.until === undefined ? 'none' : 'again');
+    const found = nextReady(tx, this.#lines, path, readyLine(projectId, filter), this.#limits);
+    return typeof found === 'string' ? found : this.#give(tx, found, holder, leaseSeconds);
   }
 
   heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
@@ -205,6 +157,19 @@ export class TaskVerbs {
     const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.releaseTask(held, reason, tx.nowMs));
+  }
+
+  retry(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    const after = retryTask(held, reason, tx.nowMs);
+    checkTakesTasks(path.session);
+    for (const dependency of after.task.depends_on) {
+      const found = readRecord(tx, 'task', dependency);
+      if (found !== undefined) checkDependency(dependency, found);
+    }
+    this.#showActivity(tx, path.session);
+    return this.#end(tx, path, held, after, 'retried');
   }
 
   ask(tx: Transaction, owner: Owner, id: string, input: AskRequest, by: Reporter): Task {
@@ -342,14 +307,13 @@ export class TaskVerbs {
     if (after === undefined) return before.task;
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
-    if (!isOpen(task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
+    const open = Number(isOpen(task.status)) - Number(isOpen(before.task.status));
+    if (open !== 0) countOpenTasks(tx, { ...path, sessionId: path.session.id }, open);
     if (task.status === 'completed' || task.status === 'failed')
       sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
-    const facts: Record<string, string> = { from: before.task.status };
-    if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
-    tx.change(taskChanged(event ?? rules.eventOf(before.task, task), task, homeOf(path), facts));
-    if (task.status === 'pending' && task.run_at === null)
-      becameReady(tx, this.#context, task, path.project.id);
+    const kind = event ?? rules.eventOf(before.task, task);
+    tx.change(taskChanged(kind, task, homeOf(path), rules.factsOf(before.task)));
+    if (isReady(placedTask(tx, task, homeOf(path)))) becameReady(tx, this.#context, task, path.project.id);
     if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
     if (rules.endsWithoutResult(task)) settleDependants(tx, this.#context, task.id, 'never');
     return task;
@@ -359,15 +323,7 @@ export class TaskVerbs {
     const dependency = readRecord(tx, 'task', id);
     const session = dependency === undefined ? undefined : readRecord(tx, 'session', dependency.session_id);
     if (dependency === undefined || session?.project_id !== path.project.id) throw notFound('task', id);
-    if (rules.endsWithoutResult(dependency)) {
-      throw new StoaError(
-        'conflict',
-        `The dependency ${id} is ${dependency.status} and will never be completed.`,
-        {
-          details: { depends_on: id, status: dependency.status },
-        },
-      );
-    }
+    checkDependency(id, dependency);
   }
 
   /**
@@ -379,27 +335,6 @@ export class TaskVerbs {
     if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;
     sessionRecords.rewrite(tx, activeNow(session, tx.nowMs));
   }
-}
-
-/** The next entries of a line that its filter accepts, after a key or from the beginning. */
-function readReady(tx: Transaction, line: ReadyLine, after: string | undefined): ReadyPart {
-  const within = prefixRange(indexPrefix('task', 'ready', line.projectId, line.line));
-  const { gte: _beginning, ...behind } = within;
-  const bounds = after === undefined ? within : { ...behind, gt: Buffer.from(after) };
-  const entries: ReadyEntry[] = [];
-  let read = 0;
-  let last: string | undefined;
-  for (const { key, value } of tx.range(buckets.indexes, { ...bounds, limit: readKeysMax })) {
-    last = key.toString();
-    read += 1;
-    if (accepts(line.filter, labelsOfReadyKey(last))) entries.push({ key: last, taskId: value.toString() });
-    if (entries.length === frontEntriesMax) return { entries, until: last };
-  }
-  return { entries, until: read === readKeysMax ? last : undefined };
-}
-
-function homeOf({ project, workspace }: ProjectPath): TaskHome {
-  return { projectId: project.id, ownerId: workspace.owner_id };
 }
 
 /** The presence of the agent that holds the task must not end before the lease of the task. */

@@ -5,6 +5,7 @@
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message } from '../../../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../../../messaging/port.js';
+import { ownWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisMessages } from './messages.js';
 import { type Entry, entriesOf } from './message-scores.js';
 import type { RedisKeys } from './keys.js';
@@ -20,10 +21,37 @@ export interface RedisSearchOptions {
   messages: RedisMessages;
 }
 
+/** The words of public rooms, and those of one user's rooms. Words of other users' rooms are never read. */
+export async function searchRedis(options: RedisSearchOptions, query: SearchQuery): Promise<SearchResult> {
+  const { messageRetentionSeconds, ownRoomRetentionSeconds } = options.limits;
+  const { words, owner } = query;
+  const inPublic = { ...query, retentionSeconds: messageRetentionSeconds };
+  if (owner === null) return searchWords(options, inPublic);
+  const inOwn = { ...query, words: ownWords(owner, words), retentionSeconds: ownRoomRetentionSeconds };
+  const found = await Promise.all([searchWords(options, inPublic), searchWords(options, inOwn)]);
+  return merged(found, query.limit);
+}
+
+/** The newest of all results. A search that stopped early hides everything older from the others too. */
+function merged(results: readonly SearchResult[], limit: number): SearchResult {
+  const rests = results.flatMap(({ restBeforeMs }) => (restBeforeMs === null ? [] : [restBeforeMs]));
+  const restBeforeMs = rests.length === 0 ? null : Math.max(...rests);
+  const messages = results
+    .flatMap((result) => result.messages)
+    .filter(({ tsMs }) => restBeforeMs === null || tsMs >= restBeforeMs)
+    .toSorted((a, b) => b.tsMs - a.tsMs || (a.id < b.id ? 1 : -1));
+  return { messages: messages.slice(0, limit), restBeforeMs };
+}
+
+/** Words of `roomWords`, whose messages are kept for a time. */
+interface WordQuery extends SearchQuery {
+  retentionSeconds: number;
+}
+
 /** Needs no `search:temp` key, so it works on a cluster, where the lists can be on different nodes. */
-export async function searchRedis(
+async function searchWords(
   { redis, keys, limits, nowMs, messages }: RedisSearchOptions,
-  query: SearchQuery,
+  query: WordQuery,
 ): Promise<SearchResult> {
   const oldestMs = Math.max(nowMs() - query.retentionSeconds * 1000, query.afterMs);
   const sizes = await withRedis(() =>

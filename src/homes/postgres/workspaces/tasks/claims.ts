@@ -8,16 +8,15 @@ import type {
   CompleteRequest,
   FailRequest,
 } from '../../../../workspaces/schemas.js';
-import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
 import * as questions from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
-import type { Parameter } from '../../database/connection.js';
 import { clockColumn } from '../../database/database-clock.js';
 import { deleteDependencies, settleDependants } from './dependants.js';
+import { type Claim, ClaimedTogether } from './claimed-together.js';
 import { findProject } from '../project-verbs.js';
 import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
-import { type SessionPath, visible, wakeSession } from '../sessions.js';
+import { type SessionPath, wakeSession } from '../sessions.js';
 import {
   type TaskPath,
   endOf,
@@ -26,7 +25,6 @@ import {
   lockLease,
   lockTask,
   lockTaskIfExists,
-  ready,
   taskColumns,
   taskParents,
   taskPathOf,
@@ -35,27 +33,14 @@ import type { Mark } from '../bulk.js';
 import type { WorkspacesWork } from '../work.js';
 import { taskChanged } from '../../../../workspaces/changes.js';
 
-/** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
 export async function claimTask(
   work: WorkspacesWork,
-  owner: Owner,
-  projectId: string,
-  holder: string,
-  leaseSeconds: number,
-  filter: ClaimFilter,
+  claim: Claim,
+  together = new ClaimedTogether(1),
 ): Promise<ClaimOutcome> {
+  const { owner, projectId, holder, leaseSeconds } = claim;
   const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
-  const { from, accepted, order, parameters } = claimable(filter);
-  const [row] = await work.rows(
-    `SELECT ${taskColumns}, ${clockColumn} FROM (
-        SELECT t.* FROM ${from}
-        WHERE t.owner_id = $1 AND t.project_id = $2 AND ${ready} ${accepted}
-          AND NOT (SELECT s.removed FROM workspaces.sessions s
-            WHERE s.owner_id = t.owner_id AND s.id = t.session_id LIMIT 1)
-        ORDER BY ${order} LIMIT 1 FOR UPDATE OF t SKIP LOCKED
-      ) t ${taskParents} WHERE ${visible}`,
-    [ownerId, projectId, ...parameters],
-  );
+  const row = await together.next(work, ownerId, claim);
   if (row === undefined) {
     // Throws if the project does not exist; otherwise it has no ready task.
     await findProject(work.sql, ownerId, projectId);
@@ -64,49 +49,13 @@ export async function claimTask(
   work.readClock(row);
   const path = taskPathOf(row);
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
-  updateRecord(work, taskTable, ownerId, after.task);
+  updateRecord(work, taskTable, ownerId, after.task, { before: path.held.task });
   putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
   work.noteHeld(after.lease);
   work.announce(taskChanged('claimed', after.task, path, { holder, fence: after.lease.fence }));
   await wakeSession(work, path);
   recordActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
-}
-
-interface Claimable {
-  from: string;
-  /** More conditions, each with AND. */
-  accepted: string;
-  order: string;
-  parameters: Parameter[];
-}
-
-/** The tasks that the filter accepts. A required label has an index of its own. */
-function claimable({ labels, without, skills }: ClaimFilter): Claimable {
-  const parameters: Parameter[] = [];
-  const next = (value: Parameter): string => `$${parameters.push(value) + 2}`;
-  const [label] = labels;
-  const ofLabel = label === undefined ? '' : next(label);
-  const conditions = [
-    ...(label === undefined
-      ? []
-      : [`l.owner_id = $1 AND l.project_id = $2 AND l.label = ${ofLabel} AND l.is_ready`]),
-    ...(labels.length > 1 ? [`t.labels @> ${next(labels)}::text[]`] : []),
-    ...(without.length > 0 ? [`NOT t.labels && ${next(without)}::text[]`] : []),
-    ...(skills === null ? [] : [`t.labels <@ ${next(skills)}::text[]`]),
-  ];
-  return {
-    from:
-      label === undefined
-        ? 'workspaces.tasks t'
-        : 'workspaces.task_labels l JOIN workspaces.tasks t ON t.owner_id = l.owner_id AND t.id = l.task_id',
-    accepted: conditions.map((condition) => `AND ${condition}`).join(' '),
-    order:
-      label === undefined
-        ? 't.priority DESC, t.created_at, t.id'
-        : 'l.priority DESC, l.created_at, l.task_id',
-    parameters,
-  };
 }
 
 export async function heartbeatTask(
@@ -117,7 +66,7 @@ export async function heartbeatTask(
   by: Reporter,
 ): Promise<TaskLease> {
   const path = await lockTask(work, owner, id);
-  const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
+  const lease = await judged(work, path, (held) => rules.renewLease(held, fence, work.nowMs, endOf, by));
   putLease(work, path.ownerId, id, lease, path.held.lease);
   work.noteHeld(lease);
   recordActivity(work, path);
@@ -132,7 +81,8 @@ export async function completeTask(
   by: Reporter,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
-  return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
+  const complete = (held: rules.HeldTask) => rules.completeTask(held, input, work.nowMs, endOf, by);
+  return endTask(work, path, await judged(work, path, complete));
 }
 
 export async function failTask(
@@ -143,7 +93,8 @@ export async function failTask(
   by: Reporter,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
-  return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
+  const fail = (held: rules.HeldTask) => rules.failTask(held, input, work.nowMs, endOf, by);
+  return endTask(work, path, await judged(work, path, fail));
 }
 
 export async function cancelTask(
@@ -174,7 +125,9 @@ export async function askQuestion(
   by: Reporter,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
-  return endTask(work, path, questions.askQuestion(path.held, input, work.limits, work.nowMs, endOf, by));
+  const ask = (held: rules.HeldTask) =>
+    questions.askQuestion(held, input, work.limits, work.nowMs, endOf, by);
+  return endTask(work, path, await judged(work, path, ask));
 }
 
 export async function answerQuestion(
@@ -186,8 +139,26 @@ export async function answerQuestion(
   by: Reporter,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
-  const after = questions.answerQuestion(path.held, input, answeredBy, work.nowMs, endOf, by);
-  return endTask(work, path, after, 'answered');
+  const answer = (held: rules.HeldTask) =>
+    questions.answerQuestion(held, input, answeredBy, work.nowMs, endOf, by);
+  return endTask(work, path, await judged(work, path, answer), 'answered');
+}
+
+/**
+ * Decides by a rule. `lockTask` may have waited, and then its lease is from before the wait. So before a refusal the lease
+ * is read again; a decision on an old lease is found by `putLease`.
+ */
+async function judged<T>(
+  work: WorkspacesWork,
+  path: TaskPath,
+  rule: (held: rules.HeldTask) => T,
+): Promise<T> {
+  try {
+    return rule(path.held);
+  } catch {
+    path.held = { ...path.held, lease: await lockLease(work, path) };
+    return rule(path.held);
+  }
 }
 
 /** A check of a commit: the task is claimed with this fencing number. */
@@ -249,7 +220,7 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
   for (const row of rows) {
     const path = taskPathOf(row);
     const task = rules.startTimeReached(path.held.task, work.nowMs);
-    updateRecord(work, taskTable, path.ownerId, task);
+    updateRecord(work, taskTable, path.ownerId, task, { before: path.held.task });
     if (Number(row['blockers']) > 0) continue;
     work.announce(taskChanged('ready', task, path));
     work.becameReady(path.projectId, task.labels);
@@ -353,12 +324,10 @@ async function endTask(
   const { ownerId } = path;
   const { task, lease } = after;
   const endsUnclaimed = before.status === 'pending' && task.status !== 'pending';
-  updateRecord(work, taskTable, ownerId, task, endsUnclaimed ? { blockers: 0 } : {});
+  updateRecord(work, taskTable, ownerId, task, { before, more: endsUnclaimed ? { blockers: 0 } : {} });
   if (endsUnclaimed) deleteDependencies(work, ownerId, task.id);
   if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
-  const facts: Record<string, string> = { from: before.status };
-  if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
-  work.announce(taskChanged(event ?? rules.eventOf(before, task), task, path, facts));
+  work.announce(taskChanged(event ?? rules.eventOf(before, task), task, path, rules.factsOf(before)));
   if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
@@ -376,8 +345,5 @@ async function endTask(
 function recordActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): void {
   const sinceActivityMs = work.nowMs - Date.parse(session.last_active);
   if (sinceActivityMs < work.limits.workSessionActivitySeconds * 1_000) return;
-  work.send(
-    'UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $3) WHERE owner_id = $1 AND id = $2',
-    [ownerId, session.id, timeText(work.nowMs)],
-  );
+  updateCounters(work, ownerId, session.id, { open: 0, isActivity: true });
 }

@@ -2,6 +2,7 @@
 import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
 import { recordOf, selected, taskTable, textsOf, updateRecord } from '../rows.js';
+import { sendRow } from '../../write/merged-rows.js';
 import { ready } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
 import { taskBlocked, taskReady } from '../../../../workspaces/changes.js';
@@ -59,17 +60,28 @@ export async function hasDependants(work: WorkspacesWork, owner: string, taskId:
   return found.length > 0;
 }
 
+/** Locks the task, so that it cannot end until this transaction ends. */
+export async function canComplete(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
+  const found = await work.rows(
+    `SELECT 1 FROM workspaces.tasks
+      WHERE owner_id = $1 AND id = $2 AND status NOT IN ('failed', 'cancelled') FOR SHARE`,
+    [owner, taskId],
+  );
+  return found.length > 0;
+}
+
 export function insertDependencies(
   work: WorkspacesWork,
   owner: string,
   taskId: string,
   dependsOn: readonly string[],
 ): void {
-  if (dependsOn.length > 0)
-    work.send(
-      `INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on)
-        SELECT $1, $2, unnest($3::text[])`,
-      [owner, taskId, dependsOn],
+  for (const id of dependsOn)
+    sendRow(
+      work,
+      (given) => `INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on)
+        SELECT given.owner_id, given.task_id, given.depends_on FROM ${given}`,
+      { owner_id: owner, task_id: taskId, depends_on: id },
     );
 }
 
@@ -111,7 +123,7 @@ async function cancelBlocked(
     work.nowMs,
   );
   if (after === undefined) return false;
-  updateRecord(work, taskTable, owner, after.task, { blockers: 0 });
+  updateRecord(work, taskTable, owner, after.task, { more: { blockers: 0 } });
   deleteDependencies(work, owner, id);
   const place = { projectId: String(row['project_id']), ownerId: owner };
   work.announce(taskBlocked(after.task, place, dependency));

@@ -2,11 +2,12 @@
 import { type ListedTask, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../../database/connection.js';
-import { type Row, recordOf, selected, taskTable } from '../rows.js';
+import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';
+import { type Row, leaseColumns, leaseOf, recordOf, selected, taskTable } from '../rows.js';
 import { visible } from '../sessions.js';
-import { held, taskPlace } from './rows.js';
+import { held, taskParents } from './rows.js';
 
-const columns = `${selected('t', taskTable)}, t.project_id`;
+const columns = `${selected('t', taskTable)}, ${leaseColumns}, t.project_id`;
 /** Tasks of all users that a page of the operator reads for each of its items. */
 const scannedPerItem = 50;
 
@@ -32,7 +33,7 @@ export async function listTasks(
   const rows = await query<Row>(
     sql,
     `SELECT found.* FROM unnest($${wanted}::text[]) AS wanted (status) CROSS JOIN LATERAL (
-        SELECT ${columns} FROM ${label === undefined ? 'workspaces.tasks t' : byLabel} ${taskPlace}
+        SELECT ${columns} FROM ${label === undefined ? 'workspaces.tasks t' : byLabel} ${taskParents}
         WHERE t.status = wanted.status AND ${conditions.join(' AND ')} AND ${visible}
         ORDER BY ${label === undefined ? 't.id' : 'o.task_id'} LIMIT ${limit + 1}) found
       ORDER BY found.t_id LIMIT ${limit + 1}`,
@@ -60,7 +61,7 @@ export async function listAllTasks(sql: Queryable, request: TaskListRequest): Pr
   if (label !== undefined) conditions.push(`t.labels @> $${parameters.push([label])}::text[]`);
   const rows = await query<Row>(
     sql,
-    `SELECT ${columns} FROM workspaces.tasks t ${taskPlace}
+    `SELECT ${columns} FROM workspaces.tasks t ${taskParents}
       WHERE ${conditions.join(' AND ')} AND ${visible} ORDER BY t.id LIMIT ${limit + 1}`,
     parameters,
   );
@@ -77,5 +78,9 @@ function conditionsOf({ holder, project }: TaskListRequest, parameters: Paramete
 }
 
 function listedTask(row: Row): ListedTask {
-  return { ...recordOf('t', taskTable, row), project_id: String(row['project_id']) };
+  return {
+    ...recordOf('t', taskTable, row),
+    project_id: String(row['project_id']),
+    lease_expires_at: leaseEnd(leaseOf(row)),
+  };
 }

@@ -18,6 +18,7 @@ import {
   taskTable,
 } from '../rows.js';
 import { type SessionPath, sessionParents, visible } from '../sessions.js';
+import type { RowName } from '../../write/step.js';
 import type { WorkspacesWork } from '../work.js';
 
 /** A task with its lease and the records above it. */
@@ -34,7 +35,7 @@ export const held = `t.status IN (${heldStatuses.map((status) => `'${status}'`).
 const sessionOfTask = joinOne('s', 'sessions', 'owner_id = t.owner_id AND id = t.session_id');
 const leaseOfTask = joinOne('l', 'leases', 'owner_id = t.owner_id AND task_id = t.id', 'LEFT JOIN');
 /** Joins the session, project and workspace of a task `t`. */
-export const taskPlace = `${sessionOfTask} ${sessionParents}`;
+const taskPlace = `${sessionOfTask} ${sessionParents}`;
 /** The same, and its lease. */
 export const taskParents = `${taskPlace} ${leaseOfTask}`;
 export const joinedTasks = `workspaces.tasks t ${taskParents}`;
@@ -44,6 +45,11 @@ export const joinedTasks = `workspaces.tasks t ${taskParents}`;
  * them.
  */
 export const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
+
+/** The name of the row of a task. */
+export function taskRow(id: string): RowName {
+  return { table: 'tasks', key: id };
+}
 
 export async function findTask(sql: Queryable, owner: Owner, id: string): Promise<TaskPath> {
   const [at, parameters] = rowAt('t', owner, id);

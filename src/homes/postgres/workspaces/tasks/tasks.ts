@@ -1,10 +1,10 @@
 /** Tasks in PostgreSQL: create, change, delete, and the version check of a commit. */
 import { versionFailure } from '../../../../core/version-failure.js';
-import { StoaError } from '../../../../core/errors.js';
 import { type Task, isOpen } from '../../../../workspaces/model.js';
 import type { Owner } from '../../../../workspaces/port.js';
 import type { NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
 import { checkTakesTasks } from '../../../../workspaces/sessions.js';
+import { checkDependency, retryTask as retried } from '../../../../workspaces/tasks/retry.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { updateCounters } from '../counters.js';
@@ -25,7 +25,7 @@ export async function createTask(
   const path = await findSession(work.sql, owner, sessionId);
   checkTakesTasks(path.session);
   const task = rules.newTask(id, sessionId, input, work.limits, work.nowMs);
-  const waitsFor = await unfinishedOf(work, path, task.depends_on);
+  const waitsFor = await unfinishedOf(work, path, task.depends_on, 'refused');
   const { ownerId, projectId } = path;
   insertRecord(work, taskTable, ownerId, task, {
     project_id: projectId,
@@ -48,10 +48,30 @@ export async function updateTask(
   const path = await lockTask(work, owner, id);
   checkVersion(path.held.task, ifVersion);
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
-  updateRecord(work, taskTable, path.ownerId, task);
+  updateRecord(work, taskTable, path.ownerId, task, { before: path.held.task });
   work.announce(taskChanged('updated', task, path));
   // Claims that wait for its new labels may take it. If it is still blocked, they find nothing.
   if (task.run_at === null) work.becameReady(path.projectId, task.labels);
+  return task;
+}
+
+/** Returns a task that ended without a result to the queue, where it waits for its unfinished dependencies again. */
+export async function retryTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  reason: string | undefined,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  const { task } = retried(path.held, reason, work.nowMs);
+  checkTakesTasks(path.session);
+  const waitsFor = await unfinishedOf(work, path, task.depends_on, 'completed');
+  const { ownerId, projectId } = path;
+  updateRecord(work, taskTable, ownerId, task, { more: { blockers: waitsFor.length } });
+  insertDependencies(work, ownerId, id, waitsFor);
+  work.announce(taskChanged('retried', task, path, rules.factsOf(path.held.task)));
+  if (waitsFor.length === 0) work.becameReady(projectId, task.labels);
+  updateCounters(work, ownerId, task.session_id, { open: 1, isActivity: true });
   return task;
 }
 
@@ -84,12 +104,14 @@ export async function requireTaskVersion(
 }
 
 /**
- * The dependencies that are not finished. They are locked, so they cannot change until this transaction ends.
+ * The dependencies that are not finished. They are locked, so they cannot change until this transaction ends. A new task
+ * cannot depend on a missing task; for a task that exists, a missing dependency was completed.
  */
 async function unfinishedOf(
   work: WorkspacesWork,
   path: SessionPath,
   ids: readonly string[],
+  missing: 'refused' | 'completed',
 ): Promise<string[]> {
   const unfinished: string[] = [];
   for (const id of ids.toSorted()) {
@@ -99,12 +121,9 @@ async function unfinishedOf(
         WHERE t.owner_id = $1 AND t.id = $2 AND NOT s.removed FOR SHARE OF t`,
       [path.ownerId, id],
     );
+    if (row === undefined && missing === 'completed') continue;
     if (row === undefined || row.project_id !== path.projectId) throw notFound('task', id);
-    if (row.status === 'failed' || row.status === 'cancelled') {
-      throw new StoaError('conflict', `${id} is ${row.status}, so nothing can depend on it.`, {
-        details: { depends_on: id, status: row.status },
-      });
-    }
+    checkDependency(id, row);
     if (row.status !== 'completed') unfinished.push(id);
   }
   return unfinished;

@@ -2,14 +2,16 @@
  * A task queue without workspaces: a project is found or created by its name, and one session in it has the
  * tasks.
  */
-import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
-import type { Task } from '../workspaces/model.js';
-import type { WorkspacesService } from '../workspaces/service.js';
+import { StoaError } from '../core/errors.js';
+import { meansId } from './ids.js';
+import type { Task } from './model.js';
+import { namesOf } from './references.js';
+import type { CreateOptions, WorkspacesService } from './service.js';
 
 /** Marks the session for tasks of callers that opened no session. */
 const queueMark = 'queue';
-const defaultName = 'default';
+const defaultProject = 'default';
 
 export class TaskQueue {
   readonly #workspaces: WorkspacesService;
@@ -20,16 +22,16 @@ export class TaskQueue {
     this.#caller = caller;
   }
 
-  /** The id of a project given as `project`, `workspace/project` or id; undefined if it does not exist. */
-  async find(reference: string = defaultName): Promise<string | undefined> {
-    if (reference.startsWith('proj_')) return (await this.#workspaces.getProject(this.#caller, reference)).id;
+  /** The id of a project given as `project`, `workspace/project` or id; undefined if no project has the name. */
+  async find(reference: string = defaultProject): Promise<string | undefined> {
+    if (meansId('project', reference)) return (await this.#workspaces.getProject(this.#caller, reference)).id;
     const [workspaceName, projectName] = namesOf(reference);
     const workspace = await this.#workspaceNamed(workspaceName);
     return workspace === undefined ? undefined : this.#projectNamed(workspace, projectName);
   }
 
   /** As `find`, but creates a missing project. */
-  async ensure(reference: string = defaultName): Promise<string> {
+  async ensure(reference: string = defaultProject): Promise<string> {
     const found = await this.find(reference);
     if (found !== undefined) return found;
     const [workspaceName, projectName] = namesOf(reference);
@@ -43,18 +45,10 @@ export class TaskQueue {
     );
   }
 
-  async add(
-    project: string,
-    task: {
-      command: string;
-      priority?: number | undefined;
-      depends_on?: string[] | undefined;
-      max_attempts?: number | undefined;
-      labels?: string[] | undefined;
-      run_at?: string | undefined;
-    },
-  ): Promise<Task> {
-    return this.#workspaces.createTask(this.#caller, await this.queueSession(project), task);
+  /** The project may be given by name; a new name makes the project. */
+  async add(project: string | undefined, task: unknown, options: CreateOptions = {}): Promise<Task> {
+    const session = await this.queueSession(await this.ensure(project));
+    return this.#workspaces.createTask(this.#caller, session, task, options);
   }
 
   /** The session for tasks of callers that opened none. */
@@ -75,12 +69,12 @@ export class TaskQueue {
     ).id;
   }
 
-  async #workspaceNamed(name: string): Promise<string | undefined> {
-    return (await this.#workspaces.listWorkspaces(this.#caller, { name, limit: 1 })).items[0]?.id;
+  #workspaceNamed(name: string): Promise<string | undefined> {
+    return this.#workspaces.references.workspaceNamed(this.#caller, name);
   }
 
-  async #projectNamed(workspace: string, name: string): Promise<string | undefined> {
-    return (await this.#workspaces.listProjects(this.#caller, workspace, { name, limit: 1 })).items[0]?.id;
+  #projectNamed(workspace: string, name: string): Promise<string | undefined> {
+    return this.#workspaces.references.projectNamed(this.#caller, workspace, name);
   }
 
   /** Another caller may create the record at the same time; that record is then used. */
@@ -95,14 +89,4 @@ export class TaskQueue {
       return other;
     }
   }
-}
-
-function namesOf(reference: string): [workspace: string, project: string] {
-  const [first = '', second, ...rest] = reference.split('/');
-  if (first === '' || second === '' || rest.length > 0) {
-    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project name or id.`, {
-      fix: 'Use "project", "workspace/project" or an id that begins with proj_.',
-    });
-  }
-  return second === undefined ? [defaultName, first] : [first, second];
 }

@@ -1,0 +1,72 @@
+/** The search in a data directory. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { operatorCaller } from '../../src/core/caller.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
+import type { MadeDocument } from '../../src/find/conformance/corpus.js';
+import { searchOf } from '../../src/find/conformance/index.js';
+import { openDirectoryHome } from '../../src/homes/directory/home.js';
+import type { Row } from '../frame.js';
+import { type Asked, type Times, grouped, timeRows, timed, timesOf } from './queries.js';
+
+const documentsPerWrite = 100;
+
+export async function directoryRows(
+  directory: string,
+  corpus: readonly MadeDocument[],
+  asked: readonly Asked[],
+  sqlite: Times,
+): Promise<Row[]> {
+  const data = await mkdtemp(join(directory, 'home-'));
+  const home = await openDirectoryHome({
+    data,
+    limits: limitsWith({}),
+    onError: (error) => process.stderr.write(`${String(error)}\n`),
+    onCall: () => undefined,
+    onTokenRemoved: () => undefined,
+    onTokensMissed: () => undefined,
+    onGroup: () => undefined,
+  });
+  try {
+    let textBytes = 0;
+    const fillMs = await timed(async () => {
+      for (const documents of grouped(corpus, ({ namespace }) => namespace).values())
+        for (let from = 0; from < documents.length; from += documentsPerWrite) {
+          const { user, namespace } = documents[0] as MadeDocument;
+          const sets = documents.slice(from, from + documentsPerWrite).map(({ key, value }) => {
+            const valueJson = JSON.stringify(value);
+            textBytes += Buffer.byteLength(valueJson);
+            return { key, valueJson, metadata: null, agent: null, ifVersion: null, expiresAt: null };
+          });
+          await home.writer.write({ caller: operatorCaller(user), idempotency: null }, [
+            home.data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
+          ]);
+        }
+    });
+    const settleMs = await timed(() => home.find.work.settle());
+    process.stderr.write(
+      `directory: written in ${Math.round(fillMs)} ms, filed in ${Math.round(settleMs)} ms more\n`,
+    );
+    const families = home.kernel.stores.flatMap(({ engine }) => Object.entries(engine.stats().families));
+    const indexBytes = families
+      .filter(([name]) => name.startsWith('find/'))
+      .reduce((sum, [, { sizeBytes }]) => sum + sizeBytes, 0);
+    const ours = await timesOf(asked, async ({ text, user, namespace }) => {
+      await home.find.search(searchOf(text, user, namespace === null ? null : [namespace], Date.now()));
+    });
+    process.stderr.write(`directory: ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB of memory\n`);
+    return [
+      {
+        what: 'directory: bytes of the index in its pages, against the text',
+        ours: indexBytes,
+        reference: textBytes,
+        unit: 'bytes',
+        target: { atMost: 0.8 },
+      },
+      ...timeRows('directory', ours, 'FTS5', sqlite),
+    ];
+  } finally {
+    await home.close();
+    await rm(data, { recursive: true });
+  }
+}

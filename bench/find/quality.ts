@@ -1,0 +1,52 @@
+/** The quality of the ranking on made questions with known answers. */
+import { limitsWith } from '../../src/core/settings/limits.js';
+import { makeCorpus } from '../../src/find/conformance/corpus.js';
+import { searchOf } from '../../src/find/conformance/index.js';
+import { makeQuestions, questionKinds } from '../../src/find/conformance/questions.js';
+import { searchView } from '../../src/find/ranking/search-view.js';
+import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { IndexView } from '../../src/find/segments/view.js';
+import { documentText } from '../../src/find/text/document-text.js';
+import { entryTermsOf } from '../../src/find/words/entry-terms.js';
+import type { Row } from '../frame.js';
+
+const limits = limitsWith({});
+
+/** How many of the reported half of the questions have their answer first, and among the first ten. */
+export async function quality(): Promise<Row[]> {
+  const place = { user: 'user-0', namespace: 'user-0-space-0' };
+  const questions = makeQuestions(901, 200, place);
+  const corpus = [
+    ...makeCorpus({ seed: 9, documents: 10_000, users: 1, namespacesPerUser: 1 }),
+    ...questions.map(({ answer }) => answer),
+  ];
+  const waiting = corpus.map(({ namespace, key, value }) => ({
+    name: { kind: 'data' as const, collection: namespace, id: key },
+    version: 1,
+    author: null,
+    timeMs: 0,
+    expiresAtMs: null,
+    packed: packTerms(entryTermsOf(documentText({ key, valueJson: JSON.stringify(value), metadata: {} }))),
+  }));
+  const view = new IndexView([{ segments: [], marked: [], waiting }], {
+    hasCollection: () => true,
+    nowMs: 1,
+  });
+  const rows: Row[] = [];
+  for (const kind of questionKinds) {
+    const reported = questions.filter((question, index) => question.kind === kind && index % 2 === 1);
+    let [first, ten] = [0, 0];
+    for (const { text, answer } of reported) {
+      const { entries } = await searchView(view, searchOf(text, place.user, null, 1), limits);
+      const found = entries.findIndex(({ name }) => name.id === answer.key);
+      if (found === 0) first += 1;
+      if (found >= 0) ten += 1;
+    }
+    const asked = reported.length;
+    rows.push(
+      { what: `${kind}: the answer is first`, ours: first, reference: asked, unit: 'questions' },
+      { what: `${kind}: the answer is among ten`, ours: ten, reference: asked, unit: 'questions' },
+    );
+  }
+  return rows;
+}

@@ -1,0 +1,31 @@
+/** A count that is taken again only when it is worth the work. */
+
+/** A count is used for at least this time. */
+const restMsMin = 5_000;
+/** A count is used for this many times the time that it took, so counting takes at most 2 % of the time. */
+const restFactor = 50;
+
+/** Counts when somebody asks, and not more often than the work is worth. */
+export class Paced<Counted> {
+  readonly #count: () => Promise<Counted>;
+  #last: Counted | undefined;
+  #restsUntilMs = 0;
+  #counting: Promise<Counted> | undefined;
+
+  constructor(count: () => Promise<Counted>) {
+    this.#count = count;
+  }
+
+  async read(): Promise<Counted> {
+    if (this.#last !== undefined && performance.now() < this.#restsUntilMs) return this.#last;
+    return (this.#counting ??= this.#begin().finally(() => (this.#counting = undefined)));
+  }
+
+  async #begin(): Promise<Counted> {
+    const startedMs = performance.now();
+    this.#last = await this.#count();
+    const endedMs = performance.now();
+    this.#restsUntilMs = endedMs + Math.max(restMsMin, restFactor * (endedMs - startedMs));
+    return this.#last;
+  }
+}

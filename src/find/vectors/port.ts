@@ -1,0 +1,86 @@
+/** What searches by meaning need from a home: vectors of documents, and the documents that wait for one. */
+import type { Cancellation } from '../../core/waiting/cancellation.js';
+import type { DocumentRecord } from '../../datastore/model.js';
+import type { EntryFacts, RankedEntry } from '../model.js';
+
+export interface VectorSearch {
+  readonly model: string;
+  readonly vector: Float32Array;
+  readonly user: string;
+  readonly namespaces: readonly string[] | null;
+  readonly prefix: string | null;
+  readonly author: string | null;
+  readonly sinceMs: number | null;
+  readonly untilMs: number | null;
+  /** Documents that have expired at this time are not found. */
+  readonly nowMs: number;
+  readonly limit: number;
+  readonly signal?: Cancellation | undefined;
+}
+
+export interface VectorAnswer {
+  /** In the order of `compareRanked`. */
+  readonly entries: readonly RankedEntry[];
+  /** False: there are more documents than were compared or than the answer has. */
+  readonly isComplete: boolean;
+}
+
+/** A document that was written since its vector was made. */
+export interface WaitingDocument {
+  readonly namespace: string;
+  readonly key: string;
+  /** Null if the document must have no vector: it is gone, has expired, or is not to be found. */
+  readonly record: DocumentRecord | null;
+  /** The members of the value that its namespace embeds; null for all text. */
+  readonly fields: readonly string[] | null;
+  /** What the stored vector was made of; null if there is none. */
+  readonly known: { readonly model: string; readonly textHash: string } | null;
+  /** The home's own name of this state of the document. */
+  readonly ticket: unknown;
+}
+
+/** What is stored for a document. Without a vector the embedder refused its text, or there was none. */
+export interface StoredVector {
+  readonly facts: Omit<EntryFacts, 'name'>;
+  readonly model: string;
+  readonly textHash: string;
+  /** `kept`: the one that is stored already. */
+  readonly vector: Float32Array | 'kept' | null;
+}
+
+export interface EmbeddedDocument {
+  readonly waiting: WaitingDocument;
+  /** Null removes what is stored. */
+  readonly stored: StoredVector | null;
+}
+
+export interface Backlog {
+  /** Documents that wait, over all users. */
+  readonly documents: number;
+  /** Since when the first of them has waited; null if none waits. */
+  readonly oldestMs: number | null;
+}
+
+export interface VectorPort {
+  /** How vectors are searched, for the log at start. */
+  readonly method: () => Promise<string>;
+  search(search: VectorSearch): Promise<VectorAnswer>;
+  /** The owners of waiting documents, each once. */
+  owners(): AsyncIterable<string>;
+  /**
+   * The next waiting documents of an owner, in the order of their names, after a page before. Null if another server
+   * is at work on them. `next` is null at the end.
+   */
+  take(
+    owner: string,
+    after: string | null,
+    limit: number,
+  ): Promise<{ readonly documents: readonly WaitingDocument[]; readonly next: string | null } | null>;
+  /** Stores the results. A document that was written meanwhile is left as it is, and still waits. */
+  settle(owner: string, documents: readonly EmbeddedDocument[]): Promise<void>;
+  /** Ends the work on an owner that `take` began. */
+  release(owner: string): Promise<void>;
+  /** Lets all documents of all namespaces that ask for it wait again. Texts with a vector of the model keep it. */
+  waitAll(): Promise<void>;
+  backlog(): Promise<Backlog>;
+}
