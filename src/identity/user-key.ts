@@ -1,7 +1,7 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
 import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
-import { blake3 } from '../core/blake3.js';
+import { blake3 } from '../core/ids/blake3.js';
 import type { Limits } from '../core/settings/limits.js';
 import { limitError } from '../core/settings/exceeds.js';
 import { invalidCharacterIn } from '../core/text/invalid-character.js';

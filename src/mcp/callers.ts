@@ -4,7 +4,7 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { AgentAnswer } from '../registry/schemas.js';
-import { nameCandidates } from './session-names.js';
+import { nameCandidates } from './sessions/names.js';
 
 /** The caller stays here; the protocol's layers only pass the key of this map. */
 const callers = new WeakMap<AuthInfo, Caller>();

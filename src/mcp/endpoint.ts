@@ -16,8 +16,8 @@ import { type DirectAnswer, answerModern } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { hasMoreValuesThan } from './message-values.js';
 import { createMcpServer } from './server.js';
-import { McpSessions } from './sessions.js';
-import { ResourceWatch, checkSubscribable } from './subscriptions.js';
+import { McpSessions } from './sessions/sessions.js';
+import { ResourceWatch, checkSubscribable } from './sessions/subscriptions.js';
 import { exceeds } from '../core/settings/exceeds.js';
 
 const initializeSchema = z.looseObject({ method: z.literal('initialize') });

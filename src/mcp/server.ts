@@ -12,7 +12,7 @@ import type { Stoa } from '../index.js';
 import { answerCall, failureOf, serverInfo } from './call-tool.js';
 import { callerOf } from './callers.js';
 import { listResources, readResource, resourceTemplates, targetOf } from './resources.js';
-import { checkSubscribable } from './subscriptions.js';
+import { checkSubscribable } from './sessions/subscriptions.js';
 import { toolList } from './tools/index.js';
 
 const instructions =

@@ -1,7 +1,7 @@
 /** The ids of agents and sessions: how they are made and how they are read. */
 import { StoaError } from '../core/errors.js';
-import { blake3 } from '../core/blake3.js';
-import { uuid7 } from '../core/uuid.js';
+import { blake3 } from '../core/ids/blake3.js';
+import { uuid7 } from '../core/ids/uuid.js';
 
 const hexDigits = /^[0-9a-f]+$/;
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -1,6 +1,6 @@
 /** Ids of workspaces, projects, sessions and tasks: the seed's prefix and a UUID that grows with time. */
 import { StoaError } from '../core/errors.js';
-import { uuid7 } from '../core/uuid.js';
+import { uuid7 } from '../core/ids/uuid.js';
 import type { Entity } from './model.js';
 
 const prefixes = {

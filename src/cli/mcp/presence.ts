@@ -1,5 +1,5 @@
 /** Signs of life of a client: the server counts its agent as present while the client runs. */
-import { nameCandidates } from '../../mcp/session-names.js';
+import { nameCandidates } from '../../mcp/sessions/names.js';
 import { Periodic } from '../../core/waiting/periodic.js';
 import { type Message } from './messages.js';
 import type { ServerLink } from './server-link.js';

@@ -5,9 +5,9 @@
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { type AnswerKept, repeatedAnswer } from '../../core/kept-answer.js';
-import { blake3 } from '../../core/blake3.js';
+import { blake3 } from '../../core/ids/blake3.js';
 import { kernelFamilies as families } from './kernel/families.js';
-import type { TimerHandler } from './kernel/sweeper.js';
+import type { TimerHandler } from './kernel/timers/sweeper.js';
 import type { Reader, Transaction } from './kernel/transaction.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { readUsage } from './datastore/rows.js';

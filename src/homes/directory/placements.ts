@@ -1,6 +1,6 @@
 /** The shard of each entry of a data directory, for re-sharding. */
 import type { Entry } from './kernel/engine.js';
-import { type Placement, kernelPlacements } from './kernel/reshard.js';
+import { type Placement, kernelPlacements } from './kernel/shards/reshard.js';
 import type { Reader } from './kernel/transaction.js';
 import { decodeSession } from '../../registry/layout/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
@@ -12,7 +12,7 @@ import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
 import { registryFamilies as registry } from './registry/families.js';
-import { linkDirectoryId } from './registry/links.js';
+import { linkDirectoryId } from './registry/links/links.js';
 import { workspaceDirectoryIds, workspacesPlacements } from './workspaces/placements.js';
 
 const inRoot: Placement = () => 'root';

@@ -1,5 +1,5 @@
 /** Re-shards a data directory of the directory home. */
-import { type ReshardOptions, type ReshardReport, reshard } from './kernel/reshard.js';
+import { type ReshardOptions, type ReshardReport, reshard } from './kernel/shards/reshard.js';
 import { operatorTokenFile } from '../../identity/operator-token.js';
 import { keyFileName } from '../../secrets/secrets.js';
 import { directoryFamilies } from './families.js';

@@ -4,7 +4,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
 import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';
-import { cursor, limit, nextCursor } from '../fields.js';
+import { cursor, limit, nextCursor } from './fields.js';
 import { agentNamed, namingOf } from '../callers.js';
 import { defineTool } from '../tool.js';
 

@@ -1,8 +1,8 @@
 /** The tool for several changes in one step. */
 import { z } from 'zod';
 import { checkSchema, operationSchema } from '../../commit/schemas.js';
-import { checkOf, operationOf } from '../commit-names.js';
-import { record } from '../fields.js';
+import { checkOf, operationOf } from './commit-names.js';
+import { record } from './fields.js';
 import { defineTool } from '../tool.js';
 
 /** The values of `op` and `check`, from the schemas that the commit uses. */

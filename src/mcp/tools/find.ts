@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { markedText } from '../../find/excerpt.js';
 import { findKinds, findModes } from '../../find/model.js';
-import { cursor, limit, nextCursor, record } from '../fields.js';
+import { cursor, limit, nextCursor, record } from './fields.js';
 import { defineTool } from '../tool.js';
 
 const find = defineTool({

@@ -1,6 +1,6 @@
 /** The tool for advisory locks. */
 import { z } from 'zod';
-import { cursor, limit, nextCursor } from '../fields.js';
+import { cursor, limit, nextCursor } from './fields.js';
 import { defineTool } from '../tool.js';
 import { given, required } from './tasks.js';
 

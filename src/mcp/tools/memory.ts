@@ -5,7 +5,7 @@ import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError } from '../../core/errors.js';
 import { type FindMode, findModes } from '../../find/model.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
+import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from './fields.js';
 import { type ToolContext, defineTool } from '../tool.js';
 import { limitError } from '../../core/settings/exceeds.js';
 

@@ -4,7 +4,7 @@ import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { standingFor } from '../../messaging/identities/standing.js';
 import { userOf } from '../../messaging/rooms/visibility.js';
-import { enterRoom, takeRate } from '../rooms.js';
+import { enterRoom, takeRate } from './rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');

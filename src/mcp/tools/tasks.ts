@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
 import type { Task } from '../../workspaces/model.js';
-import { cursor, limit, nextCursor } from '../fields.js';
+import { cursor, limit, nextCursor } from './fields.js';
 import { TaskQueue } from '../../workspaces/queue.js';
 import { type ToolContext, defineTool } from '../tool.js';
 

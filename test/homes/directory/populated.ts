@@ -1,7 +1,7 @@
 /** A store with something in every family. */
 import { kernelOf } from '../../kernel-of.js';
-import { restoreMessage } from '../../../src/homes/directory/messaging/messages.js';
-import { readRoom } from '../../../src/homes/directory/messaging/rooms.js';
+import { restoreMessage } from '../../../src/homes/directory/messaging/messages/messages.js';
+import { readRoom } from '../../../src/homes/directory/messaging/rooms/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
 import { operatorCaller } from '../../../src/core/caller.js';

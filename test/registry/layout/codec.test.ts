@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Encoder } from 'cbor-x';
 import { describe, expect, it } from 'vitest';
-import { blake3 } from '../../../src/core/blake3.js';
+import { blake3 } from '../../../src/core/ids/blake3.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import {
   decodeAgent,

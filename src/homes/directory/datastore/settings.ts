@@ -11,7 +11,7 @@ import {
   settingsDefault,
 } from '../../../datastore/namespace-settings.js';
 import { userKey } from '../../../identity/user-key.js';
-import { reindexAgain } from '../find/reindex-rows.js';
+import { reindexAgain } from '../find/reindex/rows.js';
 import { waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';

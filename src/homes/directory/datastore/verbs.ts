@@ -25,7 +25,7 @@ import { keptBytes } from '../kept-answers.js';
 import { documentEntry } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
 import { laterTime } from '../../../datastore/documents/times.js';
-import { putMark } from '../find/marks.js';
+import { putMark } from '../find/filing/marks.js';
 import { removeVector, waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';

@@ -4,7 +4,7 @@ import { type Check, type Damage, surplusRow, wrongRow } from '../kernel/inspect
 import type { Entry } from '../kernel/engine.js';
 import { kernelFamilies as families } from '../kernel/families.js';
 import { keptAnswerTimer, putKeptBytes } from '../kept-answers.js';
-import { timerOf } from '../kernel/timers.js';
+import { timerOf } from '../kernel/timers/timers.js';
 import type { Reader } from '../kernel/transaction.js';
 import { expiryTimer as dataTimer } from '../datastore/rows.js';
 import { inspectTimer, isTimerKey } from './timers.js';

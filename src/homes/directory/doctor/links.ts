@@ -15,7 +15,7 @@ import { agentKey, linkByIdentityKey } from '../../../registry/layout/keys.js';
 import { type IdentityRow, decodeOrUndefined, families as messaging } from '../messaging/rows.js';
 import { registryFamilies as registry } from '../registry/families.js';
 import { linkRecords } from '../registry/indexes.js';
-import { linkDirectoryId } from '../registry/links.js';
+import { linkDirectoryId } from '../registry/links/links.js';
 
 export function linkChecks(kernel: Kernel): Check[] {
   return [

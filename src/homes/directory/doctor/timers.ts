@@ -2,7 +2,7 @@
 import { type Damage, missingRow } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Store } from '../kernel/store.js';
-import { timerKey, timerOf } from '../kernel/timers.js';
+import { timerKey, timerOf } from '../kernel/timers/timers.js';
 import type { Reader, Timer } from '../kernel/transaction.js';
 
 /** A timer that must be set for an exact time. */

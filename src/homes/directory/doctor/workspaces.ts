@@ -10,7 +10,7 @@ import { type Entity, heldStatuses, isOpen, taskStatuses } from '../../../worksp
 import { sessionDeadline } from '../../../workspaces/sessions.js';
 import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
-import { type BulkKind, bulkKey } from '../workspaces/bulk.js';
+import { type BulkKind, bulkKey } from '../workspaces/bulk/bulk.js';
 import { projectRecords, sessionRecords, taskRecords, workspaceRecords } from '../workspaces/indexes.js';
 import {
   bucketOf,

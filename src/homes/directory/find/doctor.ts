@@ -21,12 +21,12 @@ import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { blocksOf, dropSegment, segmentDamage } from './filing.js';
-import type { FilingWork } from './filing-work.js';
-import { partitionsIn } from './filing-work.js';
-import { markedAtMs, putMark } from './marks.js';
+import { blocksOf, dropSegment, segmentDamage } from './filing/filing.js';
+import type { FilingWork } from './filing/work.js';
+import { partitionsIn } from './filing/work.js';
+import { markedAtMs, putMark } from './filing/marks.js';
 import { readNames } from './names.js';
-import { isReindexed } from './reindex-rows.js';
+import { isReindexed } from './reindex/rows.js';
 import {
   type SegmentRow,
   decodeSegment,

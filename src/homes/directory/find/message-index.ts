@@ -6,8 +6,8 @@ import type { EntryName } from '../../../find/model.js';
 import { packedTerms } from '../../../find/segments/packed-terms.js';
 import type { WriteOperation } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
-import type { MarkedEntries } from './marked-entries.js';
-import { type Mark, readMarks } from './marks.js';
+import type { MarkedEntries } from './filing/marked-entries.js';
+import { type Mark, readMarks } from './filing/marks.js';
 import { type SegmentRow, findFamilies, markKey, markedName, messagesPartition } from './rows.js';
 import { type SegmentReader, readSegments } from './segments.js';
 

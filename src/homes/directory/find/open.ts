@@ -4,8 +4,8 @@ import { userKey } from '../../../identity/user-key.js';
 import { namespaceKey } from '../datastore/rows.js';
 import { readSettings } from '../datastore/settings.js';
 import { documentSource } from '../datastore/verbs.js';
-import { isSearchedRoom, messageSource } from '../messaging/messages.js';
-import type { RoomRows } from '../messaging/room-rows.js';
+import { isSearchedRoom, messageSource } from '../messaging/messages/messages.js';
+import type { RoomRows } from '../messaging/rooms/stored-rooms.js';
 import { taskSource } from '../workspaces/tasks/rows.js';
 import { DirectoryFind, type DirectoryFindOptions } from './find.js';
 

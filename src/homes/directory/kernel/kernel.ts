@@ -13,10 +13,10 @@ import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
 import { type Manifest, feedEpoch, shardDirectory, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
-import { ShardPairs } from './shard-pairs.js';
+import { ShardPairs } from './shards/pairs.js';
 import { Store } from './store.js';
 import type { GroupFacts } from './store-options.js';
-import { Sweeper, type TimerHandler } from './sweeper.js';
+import { Sweeper, type TimerHandler } from './timers/sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './feed/trim.js';
 

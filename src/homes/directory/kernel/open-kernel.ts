@@ -18,7 +18,7 @@ import {
   storeMark,
   writeManifest,
 } from './directory/manifest.js';
-import { finishIntents } from './shard-pairs.js';
+import { finishIntents } from './shards/pairs.js';
 import { Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
 import { Kernel, type KernelOptions } from './kernel.js';

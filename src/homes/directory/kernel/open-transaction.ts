@@ -5,7 +5,7 @@ import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyByt
 import { kernelFamilies } from './families.js';
 import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
-import { timerKey } from './timers.js';
+import { timerKey } from './timers/timers.js';
 import { type Change, byAgent } from '../../../core/change.js';
 import type { Timer, Transaction } from './transaction.js';
 import { limitError } from '../../../core/settings/exceeds.js';

@@ -4,7 +4,7 @@ import type { Transaction } from '../kernel/transaction.js';
 import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
-import { keptBy, readIdentity } from './identities.js';
+import { keptBy, readIdentity } from './identities/identities.js';
 import { families } from './rows.js';
 
 export function requireBasis(

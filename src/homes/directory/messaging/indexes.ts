@@ -7,7 +7,7 @@ import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { isPublic } from '../../../messaging/rooms/visibility.js';
-import { placeKey } from './places.js';
+import { placeKey } from './messages/places.js';
 import {
   type RoomRow,
   activityKey,

@@ -2,10 +2,10 @@
 import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
 import type { MessageIndex } from '../find/message-index.js';
 import type { Kernel } from '../kernel/kernel.js';
-import type { KnownAgents } from './kept-identities.js';
+import type { KnownAgents } from './identities/kept-identities.js';
 import { DirectoryMessaging } from './messaging.js';
-import type { RoomRows } from './room-rows.js';
-import { createRoom, readRoom } from './rooms.js';
+import type { RoomRows } from './rooms/stored-rooms.js';
+import { createRoom, readRoom } from './rooms/rooms.js';
 
 export interface DirectoryMessagingOptions {
   readonly kernel: Kernel;

@@ -1,6 +1,6 @@
 /** When the sweeper looks at a room, an inbox, a bucket of nonces or a blocked address. */
 import { kernelFamilies } from '../kernel/families.js';
-import { timerKey } from '../kernel/timers.js';
+import { timerKey } from '../kernel/timers/timers.js';
 import type { Transaction } from '../kernel/transaction.js';
 
 export const expiryTimers = {

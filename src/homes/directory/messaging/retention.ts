@@ -6,8 +6,8 @@ import type { Block } from '../../../messaging/model.js';
 import { dropNonces } from './guards/nonces.js';
 import { retentionOf } from '../../../messaging/rooms/visibility.js';
 import { expiryTimers, scheduleExpiry, sweepSoon } from './retention-timers.js';
-import { oldestLivingMs, removeMessage } from './messages.js';
-import { readRoom } from './rooms.js';
+import { oldestLivingMs, removeMessage } from './messages/messages.js';
+import { readRoom } from './rooms/rooms.js';
 import { directRecords } from './indexes.js';
 import { decode, decodeDirect, decodeMessage, endOfTimeMs, families, timeOfKey, timedKey } from './rows.js';
 

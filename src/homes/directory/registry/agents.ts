@@ -42,7 +42,7 @@ import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
-import { removeLinks } from './links.js';
+import { removeLinks } from './links/links.js';
 import {
   agentNamed,
   countAbsence,

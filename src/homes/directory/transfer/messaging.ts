@@ -9,11 +9,11 @@ import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/identit
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { readIdentity } from '../messaging/identities.js';
-import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';
+import { readIdentity } from '../messaging/identities/identities.js';
+import { announceDirectImported, storeDirect } from '../messaging/messages/inboxes.js';
 import { identityKeyRecords, keyBytes } from '../messaging/indexes.js';
-import { removeMessage, restoreMessage } from '../messaging/messages.js';
-import { ownRoom, readRoom, restoreRoom } from '../messaging/rooms.js';
+import { removeMessage, restoreMessage } from '../messaging/messages/messages.js';
+import { ownRoom, readRoom, restoreRoom } from '../messaging/rooms/rooms.js';
 import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import {
   type IdentityKeyRow,

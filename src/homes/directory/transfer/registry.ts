@@ -25,7 +25,7 @@ import {
 } from '../../../transfer/registry-lines.js';
 import type { DirectoryRegistry } from '../registry/registry.js';
 import { registryFamilies as families } from '../registry/families.js';
-import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links.js';
+import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links/links.js';
 import { sessionRecords } from '../registry/indexes.js';
 import {
   agentNamed,

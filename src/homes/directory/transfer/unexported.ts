@@ -7,7 +7,7 @@ import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { readToken, restoreToken, tokenFamilies } from '../identity/identity.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader } from '../kernel/transaction.js';
-import { readIdentity } from '../messaging/identities.js';
+import { readIdentity } from '../messaging/identities/identities.js';
 import { type KeptRow, decode, encode, families } from '../messaging/rows.js';
 import { FamilyRecords } from './records.js';
 

@@ -17,7 +17,7 @@ import {
 } from '../../../workspaces/workspaces.js';
 import { projectRecords, workspaceRecords } from './indexes.js';
 import { buckets, indexPrefix } from './keys.js';
-import { startPurge } from './purge.js';
+import { startPurge } from './bulk/purge.js';
 import { openTasks } from './rows.js';
 import { countActiveTasks, findProject, findWorkspace } from './tree.js';
 import { projectChanged, workspaceChanged } from '../../../workspaces/changes.js';

@@ -1,10 +1,10 @@
 /** The shard of each entry of workspaces: the shard of the owner of its workspace. */
 import { userKey } from '../../../identity/user-key.js';
-import type { Placement } from '../kernel/reshard.js';
+import type { Placement } from '../kernel/shards/reshard.js';
 import type { Reader } from '../kernel/transaction.js';
-import { bulkKey } from './bulk.js';
+import { bulkKey } from './bulk/bulk.js';
 import { buckets, entityOf, idOfKey, unescapePart } from './keys.js';
-import type { PurgeMark } from './purge.js';
+import type { PurgeMark } from './bulk/purge.js';
 import { readRecord } from './rows.js';
 
 /** The key is `entity:id`. */

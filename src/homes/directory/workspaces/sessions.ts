@@ -20,7 +20,7 @@ import {
 import { checkVersion } from '../../../workspaces/workspaces.js';
 import { sessionRecords } from './indexes.js';
 import { activeSlot, buckets } from './keys.js';
-import { startPurge } from './purge.js';
+import { startPurge } from './bulk/purge.js';
 import { addOpenTasks, openTasks, readRecord } from './rows.js';
 import { type ProjectPath, countActiveTasks, findProject, findSession, sessionPath } from './tree.js';
 import { sessionChanged, sessionMoved } from '../../../workspaces/changes.js';

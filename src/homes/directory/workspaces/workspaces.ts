@@ -39,16 +39,16 @@ import type {
   TaskPatch,
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
-import { BulkWork } from './bulk.js';
+import { BulkWork } from './bulk/bulk.js';
 import type { DependantsContext } from './tasks/dependants.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
 import { OwnerShards } from './owner-shards.js';
-import { Reseal } from './reseal.js';
+import { Reseal } from './bulk/reseal.js';
 import { type DirectoryWorkspacesOptions, workspacesParts } from './parts.js';
 import * as sessions from './sessions.js';
 import { listAllTasks, listTasksOf } from './tasks/list.js';
-import { requireClaim, requireTaskVersion } from './checks.js';
+import { requireClaim, requireTaskVersion } from './tasks/checks.js';
 import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
 

@@ -51,7 +51,7 @@ import { type MessagingParts, type PostgresMessagingOptions, messagingParts } fr
 import { type RedisConnection, closeRedis } from './redis/connection.js';
 import { Sending } from './sending.js';
 import { PostgresSearchedMessages } from './searched-messages.js';
-import { searchRedis } from './redis/search.js';
+import { searchRedis } from './redis/search/search.js';
 
 export class PostgresMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities;

@@ -16,8 +16,8 @@ import { RedisKeys } from './redis/keys.js';
 import { type RedisConnection, withRedis } from './redis/connection.js';
 import { RedisRequestRates } from './redis/request-rates.js';
 import { PostgresRooms } from './rooms.js';
-import { SearchRepair } from './redis/search-repair.js';
-import { WordIndex } from './redis/word-index.js';
+import { SearchRepair } from './redis/search/repair.js';
+import { WordIndex } from './redis/search/word-index.js';
 
 export interface PostgresMessagingOptions {
   /** The pool of the home. */

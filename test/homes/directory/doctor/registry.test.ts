@@ -18,7 +18,7 @@ import {
   sessionByStatusKey,
   statusKey,
 } from '../../../../src/registry/layout/keys.js';
-import { timerKey } from '../../../../src/homes/directory/kernel/timers.js';
+import { timerKey } from '../../../../src/homes/directory/kernel/timers/timers.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import type { Transaction } from '../../../../src/homes/directory/kernel/transaction.js';
 import { operator, userCaller } from '../../../../src/registry/conformance/bench.js';

@@ -1,7 +1,7 @@
 import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { blake3 } from '../../../../src/core/blake3.js';
+import { blake3 } from '../../../../src/core/ids/blake3.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type KernelOptions } from '../../../../src/homes/directory/kernel/kernel.js';

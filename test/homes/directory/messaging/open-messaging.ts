@@ -4,7 +4,7 @@ import { type DirectoryFind } from '../../../../src/homes/directory/find/find.js
 import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/open.js';
 import type { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
-import { RoomRows } from '../../../../src/homes/directory/messaging/room-rows.js';
+import { RoomRows } from '../../../../src/homes/directory/messaging/rooms/stored-rooms.js';
 import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 
 export async function openMessaging(

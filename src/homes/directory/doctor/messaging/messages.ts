@@ -13,7 +13,7 @@ import {
 import { type Entry, prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Store } from '../../kernel/store.js';
-import { timerOf } from '../../kernel/timers.js';
+import { timerOf } from '../../kernel/timers/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { DirectMessage, Message } from '../../../../messaging/model.js';
@@ -24,7 +24,7 @@ import type { TotalsDoctor } from './totals.js';
 import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
-import { readRoom } from '../../messaging/rooms.js';
+import { readRoom } from '../../messaging/rooms/rooms.js';
 import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
 
 const idBytes = 16;

@@ -23,10 +23,10 @@ import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js
 import { inspectActivityTime, latestTsMs, newestTsMs } from './times.js';
 import { TotalsDoctor } from './totals.js';
 import { SharedTimers } from '../timers.js';
-import { keysOf, readIdentity } from '../../messaging/identities.js';
+import { keysOf, readIdentity } from '../../messaging/identities/identities.js';
 import { identityKeyRecords, roomRecords } from '../../messaging/indexes.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
-import { readRoom } from '../../messaging/rooms.js';
+import { readRoom } from '../../messaging/rooms/rooms.js';
 import {
   type IdentityKeyRow,
   type IdentityRow,

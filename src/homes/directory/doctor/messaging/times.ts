@@ -11,10 +11,10 @@ import { isoTime } from '../../../../core/text/iso-time.js';
 import type { DirectMessage, Message } from '../../../../messaging/model.js';
 import { nextTsMs } from '../../../../messaging/rooms/clock.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
-import { moveDirect } from '../../messaging/inboxes.js';
+import { moveDirect } from '../../messaging/messages/inboxes.js';
 import { roomRecords } from '../../messaging/indexes.js';
-import { moveMessage } from '../../messaging/messages.js';
-import { readRoom } from '../../messaging/rooms.js';
+import { moveMessage } from '../../messaging/messages/messages.js';
+import { readRoom } from '../../messaging/rooms/rooms.js';
 import { type RoomRow, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
 
 /** The latest time that a message may have now. */

@@ -14,7 +14,7 @@ import { type Entry, prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
-import { timerKey } from '../../kernel/timers.js';
+import { timerKey } from '../../kernel/timers/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeAgent, encodeUser } from '../../../../registry/layout/codec.js';
 import {

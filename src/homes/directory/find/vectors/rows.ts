@@ -2,7 +2,7 @@
 import type { EntryFacts } from '../../../../find/model.js';
 import { ByteReader, ByteWriter } from '../../../../find/segments/bytes.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { newStamp } from '../marks.js';
+import { newStamp } from '../filing/marks.js';
 
 export const vectorFamilies = {
   /**

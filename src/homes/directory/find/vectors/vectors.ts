@@ -24,8 +24,8 @@ import { readSettings } from '../../datastore/settings.js';
 import { type RangeOptions, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
-import { partitionsIn } from '../filing-work.js';
-import { markedAtMs } from '../marks.js';
+import { partitionsIn } from '../filing/work.js';
+import { markedAtMs } from '../filing/marks.js';
 import { decodeHead, decodeNumbers, encodeVector, vectorFamilies as families } from './rows.js';
 import { spreadNamespace, waitAllIn } from './whole-namespaces.js';
 

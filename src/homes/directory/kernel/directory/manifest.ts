@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
-import { blake3 } from '../../../../core/blake3.js';
+import { blake3 } from '../../../../core/ids/blake3.js';
 import { type EngineName, engineNames } from '../../../../core/settings/store-config.js';
 import { type WriteOperation } from '../engine.js';
 import { kernelFamilies } from '../families.js';

@@ -1,7 +1,7 @@
 /** The rows of the kernel's own families as readable JSON, for `stoa inspect`. */
 import { kernelFamilies as families } from '../families.js';
 import { decodeFeed, positionOf } from '../feed/log.js';
-import { timerOf } from '../timers.js';
+import { timerOf } from '../timers/timers.js';
 
 /** The content of a row, or undefined for a family of another part. Throws for a row that cannot be read. */
 export function decodeKernelEntry(family: string, key: Buffer, value: Buffer): unknown {

@@ -1,6 +1,6 @@
 /** The hash of a nonce in memory. The hashes of several minutes under full load fit into memory. */
 import { randomInt } from 'node:crypto';
-import type { Hash } from '../../../../core/hash-set.js';
+import type { Hash } from '../../../../core/ids/hash-set.js';
 
 // Random seeds for each process: a caller cannot prepare nonces whose hashes collide.
 const seedHigh = randomInt(2 ** 32);

@@ -4,7 +4,7 @@
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Timer, Transaction } from '../../kernel/transaction.js';
-import { type Hash, HashSet } from '../../../../core/hash-set.js';
+import { type Hash, HashSet } from '../../../../core/ids/hash-set.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { NonceClaim } from '../../../../messaging/port.js';
 import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';

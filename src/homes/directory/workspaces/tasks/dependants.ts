@@ -3,7 +3,7 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { Project, Task, Workspace } from '../../../../workspaces/model.js';
 import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
 import { blockedForever, cancelTask, endsWithoutResult } from '../../../../workspaces/tasks/tasks.js';
-import { type BulkWork, markBulk } from '../bulk.js';
+import { type BulkWork, markBulk } from '../bulk/bulk.js';
 import { isReady, taskRecords } from '../indexes.js';
 import { indexKey } from '../keys.js';
 import type { ReadyLines } from './ready-line.js';

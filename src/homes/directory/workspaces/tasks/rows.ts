@@ -1,7 +1,7 @@
 /** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
 import { taskEntry } from '../../../../find/entries.js';
 import { userKey } from '../../../../identity/user-key.js';
-import { markEntry } from '../../find/marks.js';
+import { markEntry } from '../../find/filing/marks.js';
 import type { EntrySource } from '../../find/sources.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';

@@ -14,7 +14,7 @@ import { readPage, readSpan } from './pages.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 import { messageOf, messageParts } from './stored-message.js';
-import type { WordIndex } from './word-index.js';
+import type { WordIndex } from './search/word-index.js';
 
 export interface RedisMessagesOptions {
   readonly redis: RedisConnection;

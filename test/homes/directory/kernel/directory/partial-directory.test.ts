@@ -8,7 +8,7 @@ import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.
 import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
 import { beginPartial } from '../../../../../src/homes/directory/kernel/directory/partial-directory.js';
-import { kernelPlacements, reshard } from '../../../../../src/homes/directory/kernel/reshard.js';
+import { kernelPlacements, reshard } from '../../../../../src/homes/directory/kernel/shards/reshard.js';
 import { restore } from '../../../../../src/homes/directory/kernel/backup/restore.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 

@@ -1,0 +1,211 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StoaError } from '../../../../../src/core/errors.js';
+import type { Engine, WriteOperation } from '../../../../../src/homes/directory/kernel/engine.js';
+import { kernelFamilies } from '../../../../../src/homes/directory/kernel/families.js';
+import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
+import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
+import { limitsWith } from '../../../../../src/core/settings/limits.js';
+
+const family = 'test/values';
+let dataDir: string;
+let kernel: Kernel;
+/** What delays or fails a commit, by shard. */
+let obstacles: ((operations: readonly WriteOperation[]) => Promise<void> | void)[];
+
+async function open(): Promise<Kernel> {
+  obstacles = [];
+  return openKernel({
+    dataDir,
+    shards: 3,
+    families: [family],
+    limits: limitsWith(),
+    wrapEngine: (engine, shard) => withObstacle(engine, shard),
+  });
+}
+
+function withObstacle(engine: Engine, shard: number): Engine {
+  return new Proxy(engine, {
+    get: (target, name) => {
+      if (name === 'commit')
+        return async (operations: readonly WriteOperation[]) => {
+          await obstacles[shard]?.(operations);
+          await target.commit(operations);
+        };
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'stoa-pairs-'));
+  kernel = await open();
+});
+
+afterEach(async () => {
+  await kernel.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const own = (): Store => kernel.stores[2] as Store;
+const valueIn = (store: Store, key: string) => store.get(family, Buffer.from(key))?.toString();
+
+function putBoth(key: string, value = 'x'): Promise<string> {
+  return kernel.transactBoth(own(), (tx, root) => {
+    root.put(family, Buffer.from(key), Buffer.from(value));
+    root.change({ domain: 'messaging', kind: 'message.posted', id: key, user: null, version: null });
+    tx.put(family, Buffer.from(key), Buffer.from(value));
+    tx.change({ domain: 'data', kind: 'document.set', id: key, user: 'u', version: 1 });
+    return value;
+  });
+}
+
+function refuse(): Promise<never> {
+  return kernel.transactBoth(own(), () => {
+    throw new StoaError('conflict', 'Refused.');
+  });
+}
+
+async function rowsLeft(): Promise<number> {
+  await kernel.betweenPairs(async () => undefined);
+  const rows = kernel.stores.flatMap((store) => [
+    ...store.range(kernelFamilies.intents, {}),
+    ...store.range(kernelFamilies.finishedIntents, {}),
+  ]);
+  return rows.length;
+}
+
+describe('a write over two shards', () => {
+  it('that is refused does not block later writes of both shards', async () => {
+    const before = putBoth('before');
+    const outcomes = await Promise.allSettled([before, refuse(), refuse(), putBoth('after', 'kept')]);
+    expect(
+      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : outcome.reason.code)),
+    ).toEqual(['x', 'conflict', 'conflict', 'kept']);
+  });
+
+  it('is in both, announced as one commit, and leaves no intent behind', async () => {
+    expect(await putBoth('a', 'first')).toBe('first');
+    expect([valueIn(own(), 'a'), valueIn(kernel.root, 'a')]).toEqual(['first', 'first']);
+    const { commits } = kernel.feed.read();
+    expect(commits.map(({ changes }) => changes.map(({ kind }) => kind))).toEqual([
+      ['message.posted', 'document.set'],
+    ]);
+    expect(await rowsLeft()).toBe(0);
+  });
+
+  it('is in neither when its body throws', async () => {
+    const refused = kernel.transactBoth(own(), (tx, root) => {
+      root.put(family, Buffer.from('a'), Buffer.from('1'));
+      tx.put(family, Buffer.from('a'), Buffer.from('1'));
+      throw new StoaError('conflict', 'refused inside');
+    });
+    await expect(refused).rejects.toMatchObject({ code: 'conflict' });
+    expect([valueIn(own(), 'a'), valueIn(kernel.root, 'a')]).toEqual([undefined, undefined]);
+    expect(await putBoth('b')).toBe('x');
+  });
+
+  it('reaches the other shard only after shard 00 has it', async () => {
+    let release: (() => void) | undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    obstacles[0] = () => held;
+    const order: string[] = [];
+    obstacles[2] = () => void order.push('other shard');
+    const written = putBoth('a').then(() => order.push('answered'));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(order).toEqual([]);
+    obstacles[0] = () => void order.push('shard 00');
+    release?.();
+    await written;
+    expect(order.slice(0, 2)).toEqual(['other shard', 'answered']);
+  });
+
+  it('is in neither when the disk of shard 00 is full, and both shards can write afterwards', async () => {
+    obstacles[0] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    await expect(putBoth('a')).rejects.toMatchObject({ code: 'disk_full' });
+    obstacles[0] = () => undefined;
+    expect([valueIn(own(), 'a'), valueIn(kernel.root, 'a')]).toEqual([undefined, undefined]);
+    expect(await putBoth('b')).toBe('x');
+    expect(valueIn(own(), 'b')).toBe('x');
+  });
+
+  it('is finished at the next start when the other shard failed after shard 00 had it', async () => {
+    obstacles[2] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    await expect(putBoth('a')).rejects.toBeInstanceOf(StoaError);
+    obstacles[2] = () => undefined;
+    // A later write of the same row must not come before it.
+    const later = own().transact((tx) => tx.put(family, Buffer.from('a'), Buffer.from('later')));
+    await expect(later).rejects.toMatchObject({ code: 'writes_stopped' });
+    await kernel.close();
+    kernel = await open();
+    expect([valueIn(own(), 'a'), valueIn(kernel.root, 'a')]).toEqual(['x', 'x']);
+    expect(kernel.feed.read().commits).toHaveLength(1);
+    expect(await rowsLeft()).toBe(0);
+  });
+
+  it('is carried out once, also when the start that finishes it is interrupted', async () => {
+    obstacles[2] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    await expect(putBoth('a')).rejects.toBeInstanceOf(StoaError);
+    await kernel.close();
+    let commits = 0;
+    const cutOff = openKernel({
+      dataDir,
+      families: [family],
+      limits: limitsWith(),
+      wrapEngine: (engine, shard) => {
+        const wrapped = withObstacle(engine, shard);
+        if (shard === 0)
+          obstacles[0] = () => {
+            commits += 1;
+            throw new Error('cut off');
+          };
+        else obstacles[shard] = () => undefined;
+        return wrapped;
+      },
+    });
+    await expect(cutOff).rejects.toBeInstanceOf(Error);
+    expect(commits).toBeGreaterThan(0);
+    kernel = await open();
+    expect(valueIn(own(), 'a')).toBe('x');
+    expect(kernel.feed.read().commits).toHaveLength(1);
+    expect(await rowsLeft()).toBe(0);
+  });
+
+  it('waits while a backup looks at all shards', async () => {
+    const order: string[] = [];
+    const looked = kernel.betweenPairs(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      order.push('looked');
+    });
+    const written = putBoth('a').then(() => order.push('written'));
+    await Promise.all([looked, written]);
+    expect(order).toEqual(['looked', 'written']);
+  });
+
+  it('is complete among many concurrent writes', async () => {
+    await Promise.all(
+      Array.from({ length: 200 }, (_, index) =>
+        index % 3 === 0
+          ? own().transact((tx) => tx.put(family, Buffer.from(`s${index}`), Buffer.from('s')))
+          : putBoth(`p${index}`),
+      ),
+    );
+    for (let index = 0; index < 200; index += 1) {
+      if (index % 3 === 0) expect(valueIn(own(), `s${index}`)).toBe('s');
+      else expect([valueIn(own(), `p${index}`), valueIn(kernel.root, `p${index}`)]).toEqual(['x', 'x']);
+    }
+    expect(await rowsLeft()).toBe(0);
+  });
+});
