@@ -15,30 +15,37 @@ export interface WrkOptions {
   /** For the files that wrk reads. */
   readonly directory: string;
   readonly seconds: number;
-  /** Each request is sent once, because a signature counts once. */
+  /** Each request may be sent once, because a signature counts once: a run that needs more requests fails. */
   readonly isOnce: boolean;
+}
+
+export interface WrkRun {
+  readonly answered: number;
+  /** From the first request to the last answer. */
+  readonly seconds: number;
 }
 
 const connections = 64;
 
-/** Returns the number of requests that were answered. */
 export async function runWrk(
   url: string,
   requests: readonly Request[],
   { directory, seconds, isOnce }: WrkOptions,
-): Promise<number> {
+): Promise<WrkRun> {
   const { host } = new URL(url);
   const bytes = requests.map((request) => bytesOf(host, request));
   const [file, script] = [join(directory, 'requests'), join(directory, 'requests.lua')];
   await writeFile(file, bytes.map((each) => `${Buffer.byteLength(each)}\n${each}\n`).join(''));
   await writeFile(script, scriptOf(file, isOnce));
   const given = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '20s', '-s', script, url];
-  const { stdout } = await promisify(execFile)('wrk', given);
+  const { stdout } = await promisify(execFile)('wrk', given).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? new Error('wrk is not installed. On Debian: apt install wrk') : error;
+  });
   await Promise.all([rm(file), rm(script)]);
-  const [answered, failed] = (/^RESULT (\d+) (\d+)$/m.exec(stdout) ?? []).slice(1).map(Number);
-  if (answered === undefined || failed === undefined || failed > 0)
+  const [answered, micros, failed] = (/^RESULT (\d+) (\d+) (\d+)$/m.exec(stdout) ?? []).slice(1).map(Number);
+  if (answered === undefined || micros === undefined || failed !== 0)
     throw new Error(`wrk reports failures:\n${stdout}`);
-  return answered;
+  return { answered, seconds: micros / 1e6 };
 }
 
 function bytesOf(host: string, { method, path, headers = {}, body }: Request): string {
@@ -64,16 +71,13 @@ function init()
 end
 function request()
   at = at + 1
-  if at > #requests then
-    ${isOnce ? 'wrk.thread:stop() return requests[#requests]' : 'at = 1'}
-  end
+  if at > #requests then ${isOnce ? "error('There are not enough requests for this run.')" : 'at = 1'} end
   return requests[at]
 end
 function done(summary)
   local e = summary.errors
-  -- The last requests of a run that stops are sent twice, and refused.
-  local failed = e.connect + e.read + e.timeout + ${isOnce ? `math.max(0, e.status - ${connections})` : 'e.status'}
-  io.write(string.format('RESULT %d %d\\n', summary.requests, failed))
+  local failed = e.connect + e.read + e.write + e.status + e.timeout
+  io.write(string.format('RESULT %d %d %d\\n', summary.requests, summary.duration, failed))
 end
 `;
 }
