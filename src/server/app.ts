@@ -22,7 +22,7 @@ import { LastSeen } from './request/last-seen.js';
 import { Origins } from './request/origins.js';
 import { silentLogger } from './telemetry/log.js';
 import { type DroppedLines, Metrics } from './telemetry/metrics.js';
-import { openApiOf } from './openapi/document.js';
+import { OpenApiTexts } from './openapi/texts.js';
 import { measureOutbox } from './telemetry/outbox-metrics.js';
 import { measureVectors } from './telemetry/vector-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
@@ -77,7 +77,7 @@ export interface AppServices {
   readonly hostCheck: HostCheck;
   readonly settings: readonly ConfigRow[];
   readonly startedAtMs: number;
-  readonly openApi: () => Record<string, unknown>;
+  readonly openApi: OpenApiTexts;
   /** True after a stop has begun. */
   isStopping(): boolean;
   /** The callback runs when a stop begins; the stop waits for it. */
@@ -150,7 +150,6 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
       ? { http: serverOptions }
       : { https: { ...options.tls, ...serverOptions } }),
   }) as FastifyInstance; // Fastify has different types with and without TLS; this code uses what both have.
-  let openApi: Record<string, unknown> | undefined;
   const stops: (() => Promise<void>)[] = [];
   app.decorate('stoaServer', {
     stoa,
@@ -163,7 +162,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     hostCheck,
     settings: options.settings ?? [],
     startedAtMs: Date.now(),
-    openApi: () => (openApi ??= openApiOf(groups)),
+    openApi: new OpenApiTexts(groups),
     isStopping,
     onStop: (callback) => stops.push(callback),
   });

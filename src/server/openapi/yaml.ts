@@ -3,25 +3,33 @@
 const plain = /^[A-Za-z_/][A-Za-z0-9 _/{}.-]*$/;
 const reserved = /^(?:true|false|null|yes|no|on|off|~)$/i;
 
-/** Block style with two spaces; texts are quoted where YAML could read them as another type. */
-export function toYaml(value: unknown): string {
-  return `${lines(value).join('\n')}\n`;
+/**
+ * The lines of a value, in block style with two spaces. Texts are quoted where YAML could read them as
+ * another type.
+ */
+export function* yamlLines(value: unknown, indent = ''): Generator<string> {
+  if (!isBlock(value)) return yield indent + leaf(value);
+  if (Array.isArray(value)) for (const item of value) yield* entryLines('-', item, indent);
+  else
+    for (const [key, held] of Object.entries(value))
+      if (held !== undefined) yield* entryLines(`${scalar(key)}:`, held, indent);
 }
 
-function lines(value: unknown): string[] {
-  if (Array.isArray(value)) return value.length === 0 ? ['[]'] : value.flatMap((item) => nested('-', item));
-  if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value).filter(([, held]) => held !== undefined);
-    return entries.length === 0 ? ['{}'] : entries.flatMap(([key, held]) => nested(`${scalar(key)}:`, held));
-  }
-  return [scalar(value)];
+function* entryLines(head: string, value: unknown, indent: string): Generator<string> {
+  if (!isBlock(value)) return yield `${indent}${head} ${leaf(value)}`;
+  yield indent + head;
+  yield* yamlLines(value, `${indent}  `);
 }
 
-function nested(head: string, value: unknown): string[] {
-  const inner = lines(value);
-  const isBlock = typeof value === 'object' && value !== null && Object.keys(value).length > 0;
-  if (!isBlock) return [`${head} ${inner[0] ?? ''}`];
-  return [head, ...inner.map((line) => `  ${line}`)];
+function isBlock(value: unknown): value is object {
+  return (
+    typeof value === 'object' && value !== null && Object.values(value).some((held) => held !== undefined)
+  );
+}
+
+function leaf(value: unknown): string {
+  if (Array.isArray(value)) return '[]';
+  return typeof value === 'object' && value !== null ? '{}' : scalar(value);
 }
 
 function scalar(value: unknown): string {

@@ -6,7 +6,7 @@ import { type ErrorCode, errorKinds } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
 import { errorFixes } from '../openapi/fixes.js';
 import { missingCredentials } from '../request/authentication.js';
-import { routesOf } from '../route.js';
+import { JsonText, routesOf } from '../route.js';
 import { fileRoutes } from './files.js';
 
 const assets = new URL('assets/reference/', packageRoot);
@@ -70,7 +70,7 @@ const fileNames = {
 
 export const referenceRoutes = [
   ...routesOf('reference', reference, schemas, {
-    openapi: ({ request }) => ({ openapi: '3.1.0', ...request.server.stoaServer.openApi() }),
+    openapi: async ({ request }) => new JsonText(await request.server.stoaServer.openApi.json()),
     errors: () => ({
       items: (Object.keys(errorKinds) as ErrorCode[]).map((code) => {
         const { status, exit, title } = errorKinds[code];

@@ -5,7 +5,6 @@ import { looseQuery } from '../../../api/messaging/schemas.js';
 import { type OperationTable, anyone } from '../../../api/operation.js';
 import { packageRoot, version } from '../../../version.js';
 import { answer, routesOf } from '../../route.js';
-import { toYaml } from '../../openapi/yaml.js';
 import { consolePage } from '../console/files.js';
 import { fileRoutes } from '../files.js';
 
@@ -80,7 +79,7 @@ export const pageRoutes = [
         });
       },
       about: () => ({ name: 'AICQ' as const, version, docs: '/docs' }),
-      openapi: ({ request }) => toYaml(request.server.stoaServer.openApi()),
+      openapi: ({ request }) => request.server.stoaServer.openApi.yaml(),
     },
   ),
 ];
