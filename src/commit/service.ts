@@ -87,7 +87,10 @@ export class CommitService {
     idempotency: Idempotency | null = null,
   ): Promise<CommitAnswer> {
     const { home, store, limits, position } = this.#options;
-    if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
+    if (!caller.scopes.write)
+      throw new StoaError('forbidden', 'These credentials can only read.', {
+        fix: 'Use a token with the write scope.',
+      });
     const { checks, operations } = validate(commitSchema, input);
     const received = checks.length + operations.length;
     if (received > limits.commitStepsMax)
@@ -211,7 +214,9 @@ async function refusable<T>(part: PartRefused['part'], make: () => Promise<T>): 
  */
 function requireReach({ kind, agent, agentId, scopes }: Caller, check: Check): void {
   if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
-    throw new StoaError('forbidden', `The credentials have no access to the namespace "${check.namespace}".`);
+    throw new StoaError('forbidden', `These credentials cannot access the namespace "${check.namespace}".`, {
+      fix: 'Use a token that includes this namespace.',
+    });
   }
   if (
     (check.check === 'agent' || check.check === 'lease') &&
@@ -219,7 +224,7 @@ function requireReach({ kind, agent, agentId, scopes }: Caller, check: Check): v
     check.agent_id !== agent &&
     check.agent_id.toLowerCase() !== agentId
   ) {
-    throw new StoaError('not_found', `The agent ${check.agent_id} does not exist.`);
+    throw new StoaError('not_found', `There is no agent ${check.agent_id}.`);
   }
 }
 

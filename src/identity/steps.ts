@@ -51,7 +51,7 @@ export class IdentitySteps {
           : Date.parse(expires_at);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
       throw new StoaError('invalid_request', `expires_at is ${isoTime(expiresAtMs)}, which is in the past.`, {
-        fix: `Send a time after ${nowMs} (Unix time in milliseconds), or expires_in.`,
+        fix: `Send a time after ${isoTime(nowMs)}, or expires_in in seconds.`,
         details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
       });
     }

@@ -49,9 +49,9 @@ export function checkedPrune({
   if (keep === undefined && olderThanSeconds === undefined)
     throw refusal('prune needs keep or olderThanSeconds.');
   if (keep !== undefined && (!Number.isSafeInteger(keep) || keep < 0))
-    throw refusal(`keep must be a whole number from 0 on, got ${keep}.`);
+    throw refusal(`keep must be a whole number of 0 or more, got ${keep}.`);
   if (olderThanSeconds !== undefined && !(olderThanSeconds >= 0))
-    throw refusal(`olderThanSeconds must be a number from 0 on, got ${olderThanSeconds}.`);
+    throw refusal(`olderThanSeconds must be a number of 0 or more, got ${olderThanSeconds}.`);
   if (keep === 0 && olderThanSeconds === undefined)
     throw refusal('With keep: 0 and no olderThanSeconds, prune would delete every checkpoint.');
   return { threadId, keep: keep ?? 1, olderThanSeconds };

@@ -139,7 +139,7 @@ export function checkLockFence(held: Lock | undefined, name: string, fence: numb
 function checkAcquisition(held: Lock | undefined, name: string, holder: string, fence: number): void {
   if (held !== undefined && held.fence === fence && held.holder === holder) return;
   const now = held === undefined ? 'it is free' : `${held.holder} holds it with fence ${held.fence}`;
-  throw new StoaError('fenced', `Fence ${fence} does not hold the lock "${name}" any more: ${now}.`, {
+  throw new StoaError('fenced', `The lock "${name}" is no longer held with fence ${fence}: ${now}.`, {
     fix: 'Stop the work that the lock guards, and acquire the lock again.',
     details: { name, fence, current_fence: held?.fence ?? null, ...(held && { holder: held.holder }) },
   });

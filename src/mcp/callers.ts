@@ -25,7 +25,10 @@ export function ofOneUser(caller: Caller): Caller {
 export function callerOf(server: Server, context: ServerContext): Caller {
   const authInfo = context.http?.authInfo;
   const caller = authInfo === undefined ? undefined : callers.get(authInfo);
-  if (caller === undefined) throw new StoaError('unauthenticated', 'The request has no credentials.');
+  if (caller === undefined)
+    throw new StoaError('unauthenticated', 'The request has no credentials.', {
+      fix: 'Send "Authorization: Bearer TOKEN" or sign the request.',
+    });
   return namedBy(caller, server.getClientVersion()?.name);
 }
 

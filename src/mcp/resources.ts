@@ -221,7 +221,9 @@ function decodePlace(cursor: string | undefined): Place {
   if (place?.section === 'rooms' && Number.isSafeInteger(place.offset) && Number(place.offset) >= 0)
     return { section: 'rooms', offset: Number(place.offset) };
   if (place?.section !== 'data')
-    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.');
+    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
+      fix: 'Send nextCursor from the previous response, or leave the cursor out.',
+    });
   return {
     section: 'data',
     namespaces: typeof place.namespaces === 'string' ? place.namespaces : null,

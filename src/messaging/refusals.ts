@@ -107,8 +107,8 @@ export function roomNameTaken(name: string): StoaError {
 
 export function tooManyRooms({ ownRoomsMax }: Pick<Limits, 'ownRoomsMax'>): StoaError {
   return refuse('roomsFull', {
-    about: `This user has ${ownRoomsMax} rooms, the most that a user can have (ownRoomsMax).`,
-    fix: 'Delete rooms that are not used any more, or raise the limit.',
+    about: `With this room the user has ${ownRoomsMax + 1} rooms, which exceeds ${ownRoomsMax} (ownRoomsMax).`,
+    fix: 'Delete rooms that are no longer used.',
     details: { ownRoomsMax },
   });
 }

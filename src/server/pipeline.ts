@@ -221,14 +221,14 @@ class RoutePipeline {
       throw new StoaError(
         'forbidden',
         `The credentials belong to ${caller.kind === 'user' ? 'a' : 'an'} ${caller.kind}, and this route is only for: ${principals.join(', ')}.`,
-        { fix: `Use other credentials.`, details: { allowed: principals } },
+        { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } },
       );
     }
     // A link restricts what an identity may do with the data of its user, not with itself and its messages.
     const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself);
     if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the scope "write".',
+        fix: 'Use a token with the write scope.',
       });
     return caller.fence === null ? undefined : checkFence(this.#route, caller, this.#services.stoa.registry);
   }

@@ -43,6 +43,7 @@ function requireOperator(caller: Caller): void {
   if (caller.kind !== 'operator')
     throw new StoaError(
       'forbidden',
-      'The caller is not the operator, and only the operator can export and import all data.',
+      'The caller is not the operator. Only the operator can export and import all data.',
+      { fix: "Use the operator's token, in operator.token of the data directory." },
     );
 }

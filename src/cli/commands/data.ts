@@ -77,7 +77,9 @@ export const getMany: Action = async ({ connect, output }, [...keys], options) =
 export const setMany: Action = async ({ connect, output }, [argument], options) => {
   const set = await valueOf(argument, options);
   if (typeof set !== 'object' || set === null || Array.isArray(set))
-    throw new StoaError('invalid_request', 'The argument is not a JSON object with a value for each key.');
+    throw new StoaError('invalid_request', 'The argument is not a JSON object with a value for each key.', {
+      fix: `Write it as '{"first": 1, "second": 2}'.`,
+    });
   const answer = await (
     await connect('created')
   ).call('data.batch', {
@@ -110,7 +112,9 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
 export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
   const amount = Number(by);
   if (by.trim() === '' || !Number.isFinite(amount))
-    throw new StoaError('invalid_request', `The amount "${by}" is not a number.`);
+    throw new StoaError('invalid_request', `The amount "${by}" is not a number.`, {
+      fix: 'Use a number, such as 5 or -0.5.',
+    });
   const { value, version } = await (
     await connect('created')
   ).call('data.change', { ...placeOf(options, key), change: { increment: amount } }, conditionOf(options));
@@ -152,6 +156,7 @@ async function valueOf(given: string | undefined, options: Options): Promise<unk
     throw new StoaError(
       'invalid_request',
       'The command has two values: one after the key and one in --file.',
+      { fix: 'Leave one of them out.' },
     );
   const file = given === '-' ? given : textOption(options, 'file');
   const argument = file === undefined ? given : undefined;
@@ -188,7 +193,10 @@ function metadataOf(options: Options): Record<string, unknown> | undefined {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new StoaError('invalid_request', `--metadata is not JSON: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_request', `--metadata is not JSON: ${messageOf(error)}.`, {
+      cause: error,
+      fix: `Write it as '{"source": "crawler"}'.`,
+    });
   }
 }
 

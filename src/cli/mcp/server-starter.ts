@@ -22,7 +22,7 @@ export async function ensureServer(config: Config, flags: readonly string[]): Pr
     throw new StoaError(
       'invalid_config',
       'The engine is "memory", and this command needs a store that several processes can use.',
-      { fix: 'Use another engine, or --url.' },
+      { fix: 'Choose lmdb or rocksdb with --engine, or name a running server with --url.' },
     );
   const dataDir = resolve(config.data);
   await makeDirectory(dataDir);

@@ -12,7 +12,10 @@ export function incremented(key: string, current: JsonValue | undefined, by: num
   if (typeof value !== 'number' || current === null) throw mismatch(key, 'number', current);
   const sum = value + by;
   if (!Number.isFinite(sum))
-    throw new StoaError('conflict', `Key "${key}": ${value} + ${by} is not a finite number.`);
+    throw new StoaError(
+      'conflict',
+      `Key "${key}": ${value} + ${by} is not a finite number. Nothing was written.`,
+    );
   return sum;
 }
 

@@ -44,13 +44,15 @@ const agents = defineTool({
     }
     const own = name ?? caller.agent ?? undefined;
     if (own === undefined)
-      throw new StoaError('invalid_request', `name: is missing, and ${action} needs it.`, {
+      throw new StoaError('invalid_request', `name is missing. The action "${action}" needs a name.`, {
         details: { errors: [{ field: 'name', message: 'is missing' }] },
       });
     if (action === 'heartbeat') {
       const known = await agentNamed(stoa, caller, own);
       if (known === undefined)
-        throw new StoaError('not_found', `Unknown agent "${own}".`, { fix: 'Register it first.' });
+        throw new StoaError('not_found', `Unknown agent "${own}".`, {
+          fix: 'Register the name first, with action register.',
+        });
       return { you: caller.agent, agents: [await alive(stoa, caller, known)] };
     }
     const you = own === caller.agent ? caller : await renamed(stoa, caller, own);

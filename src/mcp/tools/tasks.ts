@@ -281,7 +281,7 @@ export function required<Input extends { action?: string }, Name extends keyof I
   if (value === undefined || value === null)
     throw new StoaError(
       'invalid_request',
-      `${name}: is missing, and ${input.action ?? 'this action'} needs it.`,
+      `${name} is missing. ${input.action === undefined ? 'The call' : `The action "${input.action}"`} needs it.`,
       {
         details: { errors: [{ field: name, message: 'is missing' }] },
       },

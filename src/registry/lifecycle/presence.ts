@@ -95,7 +95,8 @@ export function release(
   checkFence(lease, guard.fence, times, nowMs);
   if (lease === null || lease.holder === null) return null;
   if (holder !== null && lease.holder !== holder)
-    throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, {
+    throw new StoaError('conflict', `The lease is held by "${lease.holder}", not by "${holder}".`, {
+      fix: 'Only its holder can release the lease. Send the name of the holder, or none.',
       details: { holder: lease.holder },
     });
   const { holder: former, fence } = lease;

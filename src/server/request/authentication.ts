@@ -98,7 +98,7 @@ function namedCaller(principal: ProvenPrincipal, request: FastifyRequest, limits
     // Node joins repeated headers with a comma, which would make a third name.
     if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1)
       throw new StoaError('invalid_request', `The request has more than one ${name} header.`, {
-        fix: 'Send it once.',
+        fix: 'Send one value.',
       });
   }
   const namedUser = text(headers['stoa-user'], 'Stoa-User', 'userIdBytesMax', limits);

@@ -30,21 +30,33 @@ export function conditionsOf(headers: IncomingHttpHeaders): Conditions {
   }
   if (ifNoneMatch !== undefined) {
     if (ifNoneMatch === '*') return { ifVersion: 0, ifExists: false };
-    throw new StoaError('invalid_request', 'If-None-Match on a write must be "*".', {
-      fix: 'Send "*", or use If-Match with the version that you read.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      `If-None-Match is ${ifNoneMatch.slice(0, 100)}. Expected * on a write.`,
+      {
+        fix: 'Send "*", or use If-Match with the version that you read.',
+      },
+    );
   }
   if (ifMatch === '*') return { ifVersion: undefined, ifExists: true };
   const version = versionTag.exec(ifMatch as string)?.[1];
   if (version !== undefined) return { ifVersion: Number(version), ifExists: false };
   if (/^(W\/)?"[^"]*"$/.test(ifMatch as string)) {
-    throw new StoaError('version_conflict', `If-Match is ${ifMatch}, which is not the current version.`, {
-      fix: 'Read the record again and send its ETag unchanged.',
-    });
+    throw new StoaError(
+      'version_conflict',
+      `If-Match is ${ifMatch?.slice(0, 100)}, which is not the current version.`,
+      {
+        fix: 'Read the record again and send its ETag unchanged.',
+      },
+    );
   }
-  throw new StoaError('invalid_request', 'If-Match is not one quoted version like "3", and not *.', {
-    fix: 'Send the ETag from your last read, with its quotes.',
-  });
+  throw new StoaError(
+    'invalid_request',
+    `If-Match is ${ifMatch?.slice(0, 100)}. Expected one quoted version like "3", or *.`,
+    {
+      fix: 'Send the ETag from your last read, with its quotes.',
+    },
+  );
 }
 
 /** True if the reader already has this version, so that the answer is 304. */

@@ -13,7 +13,7 @@ export function claimFailure(
   endOf: LeaseEnd,
 ): StoaError | undefined {
   if (held === undefined)
-    return new StoaError('fenced', `The task ${taskId} does not exist, so fence ${fence} does not hold it.`);
+    return new StoaError('fenced', `The task ${taskId} does not exist, so fence ${fence} is not valid.`);
   try {
     renewLease(held, fence, nowMs, endOf);
     return undefined;

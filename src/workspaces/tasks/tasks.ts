@@ -216,7 +216,7 @@ export function releaseTask({ task, lease }: HeldTask, reason: string | undefine
   if (!heldStatuses.includes(task.status))
     throw new StoaError(
       'conflict',
-      `The task is ${task.status}. Only a task that somebody holds can be released.`,
+      `The task is ${task.status}. Only a task that an agent holds can be released.`,
       {
         details: { status: task.status },
       },
@@ -275,10 +275,14 @@ export function checkHolder(
 ): TaskLease {
   const details = { status: task.status, fence, current_fence: lease?.fence ?? null };
   if (lease === undefined || lease.fence !== fence) {
-    throw new StoaError('fenced', `Fence ${fence} does not hold the task ${task.id}.`, {
-      fix: 'Discard the work and claim another task.',
-      details,
-    });
+    throw new StoaError(
+      'fenced',
+      `Fence ${fence} is not the number of the current claim on the task ${task.id}.`,
+      {
+        fix: 'Discard the work and claim another task.',
+        details,
+      },
+    );
   }
   if (!heldStatuses.includes(task.status) || lease.holder === null) {
     throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, {
@@ -297,7 +301,7 @@ export function checkHolder(
       'forbidden',
       `The task ${task.id} is claimed by "${lease.holder}", not by "${by.join(', ')}".`,
       {
-        fix: `Only the holder can do this: act as "${lease.holder}" (Stoa-Agent, --agent). Others can cancel the task.`,
+        fix: `Only the holder can do this: act as "${lease.holder}" (Stoa-Agent, --agent). Others can cancel or release the task.`,
         details: { holder: lease.holder },
       },
     );

@@ -225,6 +225,7 @@ function readPem(path: string): Buffer {
   } catch (error) {
     throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, {
       cause: error,
+      fix: 'Check the path and the permissions of the file.',
     });
   }
 }

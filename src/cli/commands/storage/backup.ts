@@ -21,7 +21,9 @@ const archive = async () => (await import('../../../homes/directory/archive.js')
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
   if (options['full'] === true && options['incremental'] === true)
-    throw new StoaError('invalid_request', 'The command has both --full and --incremental.');
+    throw new StoaError('invalid_request', 'The command has both --full and --incremental.', {
+      fix: 'Leave one of them out.',
+    });
   const connection = await connect();
   const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
   const withKey = options['withKey'] === true;

@@ -15,7 +15,9 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   const from = placeOf(options, { place: 'from', redis: 'fromRedis' });
   const to = placeOf(options, { place: 'to', redis: 'redis' });
   if (addressOf(from) === addressOf(to))
-    throw new StoaError('invalid_request', `--from and --to are the same place (${nameOf(from)}).`);
+    throw new StoaError('invalid_request', `--from and --to are the same place (${nameOf(from)}).`, {
+      fix: 'Name another target with --to.',
+    });
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
   const dryRun = options['dryRun'] === true;
   const state = textOption(options, 'state');

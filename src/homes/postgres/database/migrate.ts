@@ -78,8 +78,8 @@ export async function newerTables(
 export function newerData(domain: string, done: number, known: number): StoaError {
   return new StoaError(
     'newer_data',
-    `The tables of ${domain} are at step ${done}; this program knows ${known}.`,
-    { fix: 'Use the version of Stoa that made them, or a newer one.' },
+    `The tables of ${domain} have version ${done}. This program knows versions up to ${known}.`,
+    { fix: 'Use the version of Stoa that made the tables, or a newer version.' },
   );
 }
 

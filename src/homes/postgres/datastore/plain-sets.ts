@@ -201,7 +201,7 @@ export function nameOf(scope: Scope, key: string): string {
 function storedPartly(error: unknown): never {
   throw new StoaError(
     'backend_unavailable',
-    `The documents were written, but not which agents wrote them: ${messageOf(error)}`,
+    `The documents were written, but the list of agents in their namespaces was not: ${messageOf(error)}`,
     { fix: 'Read the documents before you write them again.', cause: error },
   );
 }
