@@ -32,13 +32,15 @@ const globalOptions = [
     'Bearer token; prefer STOA_TOKEN, which other users of the machine cannot see',
   ).env('STOA_TOKEN'),
   new Option('--user <user>', 'The user whose data the command acts on').env('STOA_USER'),
-  new Option('--agent <name>', 'The agent name that is recorded with reads and writes').env('STOA_AGENT'),
+  new Option('--agent <name>', 'The agent that acts; its first write makes the agent').env('STOA_AGENT'),
 ];
 
 const program = new Command('stoa')
   .description('The state plane for AI agents: shared data, registry, workspaces and messaging.')
   .version(version, '--version', 'Print the version')
-  .configureHelp({ showGlobalOptions: true })
+  .helpOption('-h, --help', 'Show this help')
+  .helpCommand('help [command]', 'Show the help of a command')
+  .configureHelp({ showGlobalOptions: true, subcommandTerm: termOf })
   .configureOutput({ outputError: (text, write) => write(usageText(text)) })
   .showSuggestionAfterError()
   .exitOverride();
@@ -46,7 +48,7 @@ for (const option of globalOptions) program.addOption(option);
 addCommands(program, commandTree);
 program.addHelpText(
   'after',
-  examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa watch changes']),
+  examplesText(['stoa up', 'stoa data set plan "ship it" --agent scout', 'stoa watch changes']),
 );
 
 // A reader that closes stdout early (`| head`) is not a failure, and a closed stderr must not end a server.
@@ -79,7 +81,11 @@ setInterval(() => {
 
 function addCommands(parent: Command, definitions: readonly CommandDefinition[]): void {
   for (const definition of definitions) {
-    const command = parent.command(definition.usage).description(definition.about).showSuggestionAfterError();
+    const command = parent
+      .command(shownUsage(definition.usage))
+      .description(definition.about)
+      .helpOption('-h, --help', 'Show this help')
+      .showSuggestionAfterError();
     for (const [flags, about, many] of definition.options ?? []) {
       const [, name = ''] = /<(\w+)>/.exec(flags) ?? [];
       const read = (value: string): string => (idArguments.test(name) ? new ShownIds().whole(value) : value);
@@ -99,6 +105,20 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
         run(action, wholeIds(definition.usage, given.slice(0, -2)), command),
       );
   }
+}
+
+/** A field that takes an id takes a name too, so the help shows `<agent>` for the field `agent_id`. */
+function shownUsage(usage: string): string {
+  return usage.replaceAll(/_id(?=[>\]])/g, '');
+}
+
+/** A command in a list of commands. Without "[options]" every line fits 80 columns. */
+function termOf(command: Command): string {
+  const args = command.registeredArguments.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
+  return [command.name(), ...args].join(' ');
 }
 
 /** Arguments that are ids, with short ids from a table made whole. The last argument may be a list. */

@@ -5,8 +5,8 @@ import type { locks } from './operations.js';
 export const lockCommands = {
   list: {
     usage: 'ls',
-    about: 'List locks that are held',
-    flags: [['prefix', '--prefix <prefix>', 'Only names that begin with it'], ...pageFlags],
+    about: 'List the locks that agents hold',
+    flags: [['prefix', '--prefix <prefix>', 'Only names that begin with this text'], ...pageFlags],
     examples: ['stoa lock ls', 'stoa lock ls --prefix src/ --json'],
     table: {
       columns: {
@@ -24,8 +24,8 @@ export const lockCommands = {
     usage: 'unlock <name>',
     about: 'Release a lock',
     flags: [
-      ['if_fence', '--fence <n>', 'Only the acquisition with this number', 'number'],
-      ['force', '--force', 'Also a lock of another agent', 'yes'],
+      ['if_fence', '--fence <n>', 'Only if the lock has this fencing number', 'number'],
+      ['force', '--force', 'Release also a lock of another agent', 'yes'],
     ],
     examples: ['stoa unlock src/app.ts --agent scout', 'stoa unlock src/app.ts --force'],
   },

@@ -18,7 +18,7 @@ export const blockCommands = {
   },
   delete: {
     usage: 'rm <ip>',
-    about: 'Lift a block',
+    about: 'Remove a block',
     examples: ['stoa blocks rm 203.0.113.7'],
     done: ['unblocked', 'ip', '{ip} is no longer blocked.'],
   },

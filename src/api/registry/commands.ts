@@ -65,7 +65,7 @@ export const agentCommands = {
   },
   forget: {
     usage: 'forget <agent_id>',
-    about: 'Remove an agent that is not present, in any status',
+    about: 'Forget an agent that is not present, whatever its status',
     examples: ['stoa agents forget scout'],
     done: ['forgotten', 'agent_id', 'Forgot {agent_id}.'],
   },
@@ -97,7 +97,9 @@ export const agentCommands = {
   heartbeat: {
     usage: 'heartbeat <agent_id>',
     about: 'Keep an agent alive: take or renew its lease',
-    flags: [['holder', '--holder <name>', 'The name of the lease holder']],
+    flags: [
+      ['holder', '--holder <name>', 'The holder of the lease (default: --agent, or else the agent itself)'],
+    ],
     examples: ['stoa agents heartbeat scout --holder host-1 --json'],
     shows: 'lease',
   },
@@ -181,8 +183,13 @@ export const tokenCommands = {
     usage: 'create',
     about: 'Create a token for the user in --user',
     flags: [
-      ['name', '--name <name>', 'A name that describes its use'],
-      ['expires_in', '--expires-in <duration>', 'Like 90s, 15m, 12h, 30d', 'duration'],
+      ['name', '--name <name>', 'A name that says what the token is for'],
+      [
+        'expires_in',
+        '--expires-in <duration>',
+        'Time until the token expires: 90s, 15m, 12h, 30d',
+        'duration',
+      ],
       ['scopes.write', '--read-only', 'The token can only read', { is: false }],
       [
         'scopes.namespaces',

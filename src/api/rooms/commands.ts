@@ -25,7 +25,7 @@ export const roomCommands = {
   },
   create: {
     usage: 'create <name>',
-    about: 'Create a room of the user; with a key it is private, with --public it is open to everyone',
+    about: 'Create a room of the user; --key makes it private, --public opens it to everyone',
     flags: [
       ['public', '--public', 'Open to everyone, also without an account here', 'yes'],
       roomKeyFlag,
@@ -63,7 +63,7 @@ export const messageCommands = {
 export const postCommands = {
   post: {
     usage: 'post <room> <body>',
-    about: "Post a message to a room, by its name or id; a name that the user's rooms do not have creates it",
+    about: 'Post a message to a room, by name or id; a new name makes a room of the user',
     flags: [['pid', '--reply-to <message>', 'The message to reply to'], roomKeyFlag],
     makesStore: true,
     examples: [

@@ -8,10 +8,10 @@ const namedList = [
   status,
   ['name', '--name <name>', 'Only with exactly this name'],
   ['path', '--path <path>', 'Only with exactly this path'],
-  ['deleted', '--deleted', 'Only the deleted ones', 'yes'],
+  ['deleted', '--deleted', 'Only deleted records', 'yes'],
   ...pageFlags,
 ] as const satisfies readonly FlagHint[];
-const alsoDeleted = ['deleted', '--deleted', 'Also if it is deleted', 'yes'] as const;
+const alsoDeleted = ['deleted', '--deleted', 'Show it also if it is deleted', 'yes'] as const;
 const otherName = ['name', '--name <name>', 'A new name, if the old name is taken'] as const;
 const inStatus = ['status', '--status <status>', 'Only in this status'] as const;
 
@@ -91,8 +91,8 @@ const projectFlags = [
   ['path', '--path <path>', 'Path on disk'],
   ['description', '--description <text>', 'A description'],
   ['git_url', '--git-url <url>', 'The URL of the repository'],
-  ['git_branch', '--git-branch <branch>', 'Its branch'],
-  ['language', '--language <language>', 'Its language'],
+  ['git_branch', '--git-branch <branch>', 'The branch of the repository'],
+  ['language', '--language <language>', 'The programming language'],
   status,
   ['config', '--config-file <file>', 'File with the config as JSON; - reads standard input', 'json'],
 ] as const satisfies readonly FlagHint[];
@@ -187,11 +187,21 @@ export const sessionCommands = {
     usage: 'create <project_id>',
     about: 'Create a session',
     flags: [
-      ['status', '--start', 'Start it at once', { is: 'active' }],
+      ['status', '--start', 'Start the session at once', { is: 'active' }],
       ['takeover', '--takeover', 'End the session that holds the active slot', 'yes'],
       ['process_id', '--process-id <pid>', 'The id of the process that runs the session', 'number'],
-      ['max_idle_time', '--max-idle <duration>', 'End it after this time without activity', 'duration'],
-      ['max_lifetime', '--max-lifetime <duration>', 'End it after this time', 'duration'],
+      [
+        'max_idle_time',
+        '--max-idle <duration>',
+        'End the session after this time without activity (default: 30m)',
+        'duration',
+      ],
+      [
+        'max_lifetime',
+        '--max-lifetime <duration>',
+        'End the session after this time (default: 1d)',
+        'duration',
+      ],
     ],
     examples: [
       'stoa sessions create PROJECT --start --takeover',
@@ -219,11 +229,21 @@ const taskTable = {
   HOLDER: 'claimed_by',
   COMMAND: 'command',
 };
-const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
+const attempts = [
+  'max_attempts',
+  '--max-attempts <n>',
+  'Attempts before the task fails (default: 3)',
+  'number',
+] as const;
 const schedule = [
-  ['run_at', '--run-at <time>', 'Not before this time, as 2030-01-31T12:00:00Z'],
-  ['retry.base_seconds', '--retry-base <duration>', 'Pause after a failed attempt; doubles', 'duration'],
-  ['retry.max_seconds', '--retry-max <duration>', 'The longest such pause', 'duration'],
+  ['run_at', '--run-at <time>', 'Start not before this time, such as 2030-01-31T12:00:00Z'],
+  [
+    'retry.base_seconds',
+    '--retry-base <duration>',
+    'Pause after the first failed attempt; each later pause is twice as long',
+    'duration',
+  ],
+  ['retry.max_seconds', '--retry-max <duration>', 'The longest pause between attempts', 'duration'],
 ] as const satisfies readonly FlagHint[];
 const labels = ['labels', '--label <label>', 'A label; can be repeated', 'many'] as const;
 const fence = ['fence', '--fence <n>', 'The fencing number from the claim', 'needed'] as const;
@@ -233,7 +253,7 @@ const resultFlags = [
   ['output', '--output-file <file>', 'File with the output; - reads standard input', 'file'],
 ] as const satisfies readonly FlagHint[];
 
-/** `claim` is not derived: its exit status reports that no task is ready. */
+const reason = ['reason', '--reason <text>', 'The reason, which is stored in the task'] as const;
 const newTask = [
   ['priority', '--priority <n>', 'A task with a higher priority is claimed first; can be negative', 'signed'],
   ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
@@ -242,6 +262,7 @@ const newTask = [
   ...schedule,
 ] as const satisfies readonly FlagHint[];
 
+/** `claim` is not derived: its exit status reports that no task is ready. */
 export const taskCommands = {
   list: {
     usage: 'ls',
@@ -294,12 +315,12 @@ export const taskCommands = {
     usage: 'update <task_id>',
     about: 'Change a pending task',
     flags: [
-      ['command', '--command <text>', 'Another command'],
-      ['priority', '--priority <n>', 'Another priority', 'signed'],
+      ['command', '--command <text>', 'The new command'],
+      ['priority', '--priority <n>', 'The new priority', 'signed'],
       attempts,
-      ['labels', '--label <label>', 'Replaces the labels; can be repeated', 'many'],
+      ['labels', '--label <label>', 'A label, instead of all labels before; can be repeated', 'many'],
       ...schedule,
-      ['run_at', '--no-run-at', 'At once, instead of at a set time', 'none'],
+      ['run_at', '--no-run-at', 'Remove the start time', 'none'],
     ],
     examples: ['stoa tasks update ID --priority 10'],
   },
@@ -316,13 +337,13 @@ export const taskCommands = {
   },
   complete: {
     usage: 'complete <task_id>',
-    about: 'Report the result',
+    about: 'Report that a claimed task is completed, with its result',
     flags: resultFlags,
     examples: ['stoa tasks complete ID --fence 1 --output done'],
   },
   fail: {
     usage: 'fail <task_id>',
-    about: 'Report a failure',
+    about: 'Report that a claimed task failed',
     flags: [
       ...resultFlags,
       ['error', '--error <text>', 'What went wrong'],
@@ -335,8 +356,13 @@ export const taskCommands = {
     about: 'Ask a person; the task waits for the answer',
     flags: [
       fence,
-      ['expires_seconds', '--expires <duration>', 'Fails without an answer by then', 'duration'],
-      ['release', '--release', 'Give up the claim: the answer puts the task into the line', 'yes'],
+      [
+        'expires_seconds',
+        '--expires <duration>',
+        'The task fails without an answer in this time (default: 1d)',
+        'duration',
+      ],
+      ['release', '--release', 'Give up the claim: after the answer, any agent can claim the task', 'yes'],
     ],
     examples: ['stoa tasks ask ID "Deploy to production?" --fence 1 --expires 2h'],
   },
@@ -348,19 +374,19 @@ export const taskCommands = {
   release: {
     usage: 'release <task_id>',
     about: 'Take a task from its holder and return it to the queue',
-    flags: [['reason', '--reason <text>', 'Why']],
+    flags: [reason],
     examples: ['stoa tasks release ID --reason "the agent hangs"'],
   },
   retry: {
     usage: 'retry <task_id>',
     about: 'Return a task that failed or was cancelled to the queue',
-    flags: [['reason', '--reason <text>', 'Why']],
+    flags: [reason],
     examples: ['stoa tasks ls --status failed', 'stoa tasks retry ID --reason "the network is back"'],
   },
   cancel: {
     usage: 'cancel <task_id>',
     about: 'Cancel a task that has not ended',
-    flags: [['reason', '--reason <text>', 'Why']],
+    flags: [reason],
     examples: ['stoa tasks cancel ID --reason "not needed"'],
   },
 } satisfies CommandHints<typeof tasks>;

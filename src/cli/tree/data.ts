@@ -73,7 +73,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       {
         usage: 'ls [prefix]',
         about: 'List keys in code-point order; with --values complete documents',
-        options: [namespaceOption, ['--values', 'Whole documents'], ...pageOptions],
+        options: [namespaceOption, ['--values', 'Print whole documents'], ...pageOptions],
         examples: ['stoa data ls', 'stoa data ls src/ -n files:my-repo --json'],
         action: async () => (await data()).ls,
       },
@@ -118,15 +118,18 @@ export const dataCommands: readonly CommandDefinition[] = [
     options: [
       [
         '--from <place>',
-        'A data directory, or a URL: postgres:// (everything), couchdb://, dynamodb://, firestore:// (documents)',
+        'The source: a data directory, or a URL: postgres:// (everything), couchdb://, dynamodb://, firestore:// (documents)',
       ],
-      ['--from-redis <url>', 'The Redis beside a PostgreSQL that is the source'],
-      ['--to <place>', 'The same as --from. A home must be empty, or hold a part of this move'],
-      ['--redis <url>', 'The Redis beside a PostgreSQL that is the target'],
-      ['--dry-run', 'Only count, and report obstacles; writes nothing'],
+      ['--from-redis <url>', 'The Redis of the source, if the source is PostgreSQL'],
+      [
+        '--to <place>',
+        'The target, like --from. A directory or PostgreSQL must be empty, or contain a part of this move',
+      ],
+      ['--redis <url>', 'The Redis of the target, if the target is PostgreSQL'],
+      ['--dry-run', 'Count the records and report obstacles; write nothing'],
       [
         '--state <file>',
-        'Documents only: file with the progress, from which the same command continues after an interruption',
+        'Documents only: file for the progress, so that the same command continues after an interruption',
       ],
     ],
     examples: [

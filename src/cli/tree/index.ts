@@ -1,5 +1,5 @@
 /** The definitions of all commands. The code of each is loaded only when it runs. */
-import { flagOf, settingNames, settings } from '../../core/settings/settings.js';
+import { type SettingName, flagOf, settingNames, settings } from '../../core/settings/settings.js';
 import { changeCommands } from '../../api/feed/commands.js';
 import {
   agentCommands,
@@ -29,9 +29,19 @@ const settingOptions = settingNames
     (name) =>
       [
         `${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`,
-        `${settings[name].about} (${settings[name].type.about})`,
+        `${settings[name].about}${detailsOf(name)}`,
       ] as const,
   );
+
+/** The values that a setting accepts, and its default. */
+function detailsOf(name: SettingName): string {
+  const { type, default: fallback } = settings[name];
+  const details = [
+    ...(type.about === 'text' ? [] : [type.about]),
+    ...(fallback === null || typeof fallback === 'object' ? [] : [`default: ${fallback}`]),
+  ];
+  return details.length === 0 ? '' : ` (${details.join('; ')})`;
+}
 
 export const commandTree: readonly CommandDefinition[] = [
   {
@@ -52,14 +62,14 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'down',
-    about: 'Stop the server of the data directory; it finishes its requests first',
+    about: 'Stop the server of the data directory when its running requests are done',
     examples: ['stoa down', 'stoa down --data ~/stoa'],
     action: async () => (await import('../commands/server/down.js')).down,
   },
   {
     usage: 'mcp',
     about: 'Serve MCP on stdin and stdout, for editors and agents; starts a server if none runs',
-    options: [['--scope <name>', 'The repository whose memory, tasks and locks calls mean by default']],
+    options: [['--scope <name>', 'The repository whose memory, tasks and locks the calls use by default']],
     examples: [
       'stoa mcp --data ~/stoa --agent scout',
       'stoa mcp --url https://stoa.example.org --token TOKEN',
@@ -71,7 +81,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about:
       'Print the MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md prints the instructions for an agent',
     options: [
-      ['--write', 'Merge it into the files of that program; files are backed up first'],
+      ['--write', 'Write the configuration into the files of the program, and keep a copy of each file'],
       ['--dry-run', 'Print which files would change'],
       ['--remove', 'Remove what this command wrote'],
       ['--global', "The user's file instead of the project's, if the program has both"],
@@ -88,7 +98,7 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'hook <event>',
     about: 'Print what an agent should know now, for the hooks of agent programs: start, prompt or tool',
-    options: [['--scope <name>', 'The repository, as in "stoa mcp"']],
+    options: [['--scope <name>', 'The repository, as in "stoa mcp --scope"']],
     examples: ['stoa hook start --scope acme/shop'],
     action: async () => (await import('../commands/hook.js')).hook,
   },
@@ -114,7 +124,7 @@ export const commandTree: readonly CommandDefinition[] = [
       {
         usage: 'sessions',
         about: 'Sessions of an agent',
-        examples: ['stoa agents sessions open ID', 'stoa agents sessions ls ID --status active'],
+        examples: ['stoa agents sessions open scout', 'stoa agents sessions ls scout --status active'],
         commands: derivedCommands('agents', agentSessionCommands),
       },
     ],
@@ -148,7 +158,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'doctor',
-    about: 'Find rows that contradict each other; the exit status is 1 if damage remains',
+    about: 'Check all stored data for damage; the exit status is 1 if damage remains',
     options: [
       ['--repair', 'Repair what can be repaired'],
       ['--accept-loss', 'Continue although acknowledged transactions are missing from a database'],

@@ -8,12 +8,12 @@ const { list, release } = hints;
 export const lockCommands: readonly CommandDefinition[] = [
   {
     usage: 'lock <name> [command...]',
-    about: 'Hold an advisory lock on a name such as a path, or run a command while holding it',
+    about: 'Acquire an advisory lock on a name such as a path, or run a command while holding the lock',
     options: [
-      ['--ttl <duration>', 'Release it by itself after this long (default: 15m)'],
+      ['--ttl <duration>', 'End the lock after this long, unless it is renewed (default: 15m)'],
       ['--wait <duration>', 'Wait this long for a lock that another agent holds'],
-      ['--scope <name>', 'The repository, whose name begins the name of the lock'],
-      ['--note <text>', 'Why it is held; other agents see it'],
+      ['--scope <name>', 'The repository; its name is put before the name of the lock'],
+      ['--note <text>', 'Why you need the lock; other agents see the note'],
     ],
     examples: [
       'stoa lock src/app.ts --agent scout --ttl 10m',

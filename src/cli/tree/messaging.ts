@@ -36,7 +36,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
   ...derivedCommands('inbox', inboxCommands),
   {
     usage: 'dm',
-    about: 'Direct messages from --user and --agent to other agents; "stoa inbox" reads',
+    about: 'Send direct messages as --user and --agent; "stoa inbox" reads them',
     examples: ['stoa dm send scout "hello"', 'stoa dm ack 01ARZ3NDEKTSV4RRFFQ69G5FAV'],
     commands: derivedCommands('inbox', directCommands),
   },

@@ -15,7 +15,7 @@ export const watchCommands: readonly CommandDefinition[] = [
     examples: [
       'stoa watch data src/ -n files:my-repo',
       'stoa watch tasks PROJECT --json',
-      'stoa watch room ROOM',
+      'stoa watch room build',
     ],
     commands: [
       {
@@ -48,10 +48,10 @@ export const watchCommands: readonly CommandDefinition[] = [
         action: async () => (await watch()).tasks,
       },
       {
-        usage: 'agents [id]',
+        usage: 'agents [agent]',
         about: 'Watch the agents of the registry, or one agent',
         options: [sinceOption],
-        examples: ['stoa watch agents --user ada', 'stoa watch agents ID --json'],
+        examples: ['stoa watch agents --user ada', 'stoa watch agents scout --json'],
         action: async () => (await watch()).agents,
       },
       {

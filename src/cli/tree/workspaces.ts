@@ -12,7 +12,7 @@ import { derivedCommands } from '../definitions/derive.js';
 const claimFilterOptions = [
   ['--label <label>', 'Only a task with this label; can be repeated', 'many'],
   ['--without <label>', 'Only a task without this label; can be repeated', 'many'],
-  ['--skill <label>', 'Only a task all of whose labels are skills; can be repeated', 'many'],
+  ['--skill <label>', 'A skill of the worker: only tasks that need no other label; can be repeated', 'many'],
 ] as const;
 
 export const workspaceCommands: readonly CommandDefinition[] = [
@@ -40,18 +40,15 @@ export const workspaceCommands: readonly CommandDefinition[] = [
   {
     usage: 'tasks',
     about: 'Tasks: claimed by one agent at a time',
-    examples: [
-      'stoa tasks create SESSION "go test ./..."',
-      'stoa tasks claim PROJECT --wait 30s --agent worker-1',
-    ],
+    examples: ['stoa tasks add shop "go test ./..."', 'stoa tasks claim shop --wait 30s --agent worker-1'],
     commands: [
       ...derivedCommands('tasks', taskCommands),
       {
         usage: 'claim <project>',
-        about: 'Claim the first ready task',
+        about: 'Claim the first ready task of a project',
         options: [
           ['--wait <duration>', 'Wait this long for a ready task'],
-          ['--lease <duration>', 'Hold the task this long without a heartbeat'],
+          ['--lease <duration>', 'Hold the task this long without a heartbeat (default: 60s)'],
           ...claimFilterOptions,
         ],
         examples: [
@@ -67,16 +64,16 @@ export const workspaceCommands: readonly CommandDefinition[] = [
     about: 'Claim tasks and run a command for each, with the text of the task on standard input',
     options: [
       ...claimFilterOptions,
-      ['--lease <duration>', 'Hold a task this long without a heartbeat'],
-      ['--retry', 'Return a failed task to the line while it has attempts left'],
-      ['--grace <duration>', 'After a signal, let the running command go on this long (default: 30s)'],
+      ['--lease <duration>', 'Hold a task this long without a heartbeat (default: 60s)'],
+      ['--retry', 'Return a failed task to the queue while it has attempts left'],
+      ['--grace <duration>', 'After a signal, let the running command continue this long (default: 30s)'],
       ['--once', 'End after one task'],
       ['--wait <duration>', 'With --once: wait this long for a task'],
     ],
     examples: [
-      'stoa work PROJECT -- sh',
+      'stoa work shop -- sh',
       'stoa work site/api --skill gpu --agent worker-1 -- claude -p',
-      'stoa work PROJECT --once --wait 60s -- ./run.sh',
+      'stoa work shop --once --wait 60s -- ./run.sh',
     ],
     action: async () => (await import('../commands/work.js')).work,
   },

@@ -96,7 +96,7 @@ function settingRows(group: GroupName): string[] {
   const names = Object.keys(groups[group] ?? {}) as SettingName[];
   return names.map((name) => {
     const { about, default: fallback, type } = settings[name];
-    return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;
+    return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)}${type.about === 'text' ? '' : ` (${cell(type.about)})`} |`;
   });
 }
 
