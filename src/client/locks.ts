@@ -65,7 +65,7 @@ export class HeldLock extends Renewal {
   readonly holder: string;
   /** As it was when it was acquired. */
   readonly lock: Lock;
-  /** Send it to whatever the lock guards: a later holder has a higher number. */
+  /** Store it with the data that the lock guards: a later holder has a higher number. */
   readonly fence: number;
   readonly #calls: Methods<'locks'>;
 

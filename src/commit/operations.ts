@@ -132,7 +132,7 @@ export function stepOfCheck(
   }
 }
 
-/** The fencing number of the operation overrides the one of the request. */
+/** The fencing number of the operation overrides the number of the request. */
 function fenced(caller: Caller, fence: number | undefined): Caller {
   return fence === undefined ? caller : { ...caller, fence };
 }

@@ -28,7 +28,7 @@ const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export interface OutboxFacts {
   waiting: number;
   oldestWaitingSeconds: number;
-  /** The room or recipient does not exist any more, or the time for delivery was over. */
+  /** The room or recipient no longer exists, or the time for delivery was over. */
   undeliverable: number;
 }
 
@@ -106,7 +106,7 @@ export class CommitService {
     const acting = await this.#acting(caller, operations);
     if (store !== null) refuseStore(store, checks, operations);
     try {
-      // Before anything is prepared: a signature or a room may be refused the second time.
+      // Checked before anything is prepared: on a repeat, a signature or a room may be refused.
       const before = await home.writer.answered(caller, idempotency);
       const results =
         before ?? (await prepareAndWrite(() => this.#write(acting, checks, operations, idempotency)));
@@ -160,7 +160,7 @@ export class CommitService {
     return home.writer.write({ caller, idempotency, checks: required, onRefused }, steps);
   }
 
-  /** A commit is the work of one agent: the caller's, or the one that its claims name. */
+  /** A commit is the work of one agent: the agent of the caller, or the agent in its claims. */
   async #acting(caller: Caller, operations: readonly Operation[]): Promise<Caller> {
     let acting = caller;
     for (const operation of operations) {
@@ -199,7 +199,7 @@ function isSession(part: Check | Operation): boolean {
   return 'op' in part && part.op === 'session.update';
 }
 
-/** Runs `make`, and says of which part a refusal is. */
+/** Runs `make`, and adds to a refusal which part of the commit it belongs to. */
 async function refusable<T>(part: PartRefused['part'], make: () => Promise<T>): Promise<T> {
   try {
     return await make();

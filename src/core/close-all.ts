@@ -1,7 +1,10 @@
-/** How something is closed that is made of several parts. */
+/** Closes something that consists of several parts. */
 export type Closing = () => Promise<void> | undefined;
 
-/** One after the other. A part that fails must not keep the rest open; what failed first is thrown at the end. */
+/**
+ * Closes one part after the other. A part that fails must not keep the others open; the first error is thrown
+ * at the end.
+ */
 export async function closeAll(steps: readonly Closing[]): Promise<void> {
   const failures: unknown[] = [];
   for (const step of steps) {

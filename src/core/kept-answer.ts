@@ -34,7 +34,8 @@ const refusals: Readonly<Record<Withheld, { message: string; fix: string }>> = {
 };
 
 /**
- * The results of the first request. Throws where the key came with another request, or only the fact is kept.
+ * The results of the first request. Throws if the key was used with another request, or if only the fact is
+ * kept.
  */
 export function repeatedAnswer(kept: AnswerKept, { fingerprint }: Idempotency): unknown[] {
   if (kept.fingerprint !== fingerprint)

@@ -43,7 +43,7 @@ export interface Assertion extends Matchers {
   readonly rejects: { [Name in keyof Matchers]: (...given: Parameters<Matchers[Name]>) => Promise<void> };
 }
 
-/** Asks until it holds. Fails with the last answer. */
+/** Repeats the check until it passes. Fails with the last result. */
 export async function eventually<T>(
   read: () => T | Promise<T>,
   holds: (seen: T) => boolean,

@@ -31,7 +31,7 @@ export class JoinedWork<Report> {
     }
   }
 
-  /** Resolves when nothing runs any more. */
+  /** Resolves when nothing runs. */
   async ended(): Promise<void> {
     await Promise.allSettled([...this.#running.values()].map(({ report }) => report));
   }

@@ -41,7 +41,7 @@ export interface HomeOptions {
   readonly onCall: (call: BackendCall) => void;
   /** Called with the id of each token that was revoked or has expired, when that is durable. */
   readonly onTokenRemoved: (id: string) => void;
-  /** Called when tokens may have been removed without a notice: cached tokens must not be used any more. */
+  /** Called when tokens may have been removed without a notice: cached tokens must no longer be used. */
   readonly onTokensMissed: () => void;
   readonly sweepIntervalMs?: number | undefined;
   /** Set where a move reads or fills the home. */

@@ -1,4 +1,7 @@
-/** An advisory lock: a lease on a name, such as the path of a file. It stops nobody who does not ask for it. */
+/**
+ * An advisory lock: a lease on a name, such as the path of a file. It stops only agents that ask for the same
+ * lock.
+ */
 
 export interface Lock {
   /** The readable id of the owner. */

@@ -6,7 +6,7 @@ import type { RegistryPort } from './port.js';
 
 const noGuard = { fence: null };
 
-/** In writes of their own. An agent that came back or was removed in the meantime is left alone. */
+/** In separate writes. An agent that is present again, or was removed in the meantime, is not changed. */
 export async function forgetAgent(writer: Writer, port: RegistryPort, agentId: string): Promise<void> {
   const request = { caller: operatorCaller() };
   try {

@@ -28,7 +28,7 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
     }
     const agent = known?.agent ?? textOption(globals, 'agent');
     if (event === 'start') process.stdout.write(startText(scope, agent));
-    // In the name of the agent, so that the call also shows that it is here.
+    // Called in the name of the agent, which renews its presence.
     const connection = await connect('refused', agent);
     const news = await newsOf(connection, event, scope);
     const messages = known === undefined ? undefined : await messagesTo(connection, known);
@@ -53,7 +53,10 @@ function startText(scope: string, agent: string | undefined): string {
   );
 }
 
-/** Who is here and what is locked; at the start also which tasks are open. A prompt without news says nothing. */
+/**
+ * The agents that are present and the locks; at the start also the open tasks. A prompt without news prints
+ * nothing.
+ */
 async function newsOf(connection: Connection, event: string, scope: string): Promise<string[]> {
   const [agents, locks, tasks] = await Promise.all([
     connection.call('agents.list', { limit: 50 }),

@@ -59,7 +59,7 @@ export const room: Action = watching(
   roomLines,
 );
 
-/** The whole feed. If the server is unreachable, it waits and tells the user. */
+/** The whole feed. If the server is unreachable, the command says so and waits. */
 export const changes: Action = async ({ connect, output }, _args, options) => {
   const { changes: feed } = await (await connect()).client();
   const filter = { since: textOption(options, 'since'), topics: textOption(options, 'topics')?.split(',') };

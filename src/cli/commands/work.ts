@@ -113,7 +113,7 @@ async function nextClaim(
   }
 }
 
-/** The command asked a person. The answer puts the task into the line, for this worker or another. */
+/** The command asked a person. The answer returns the task to the queue, for this worker or another. */
 async function leaveToAnswer(stoa: Stoa, { task, fence }: ClaimedTask, { how }: Ended): Promise<Report> {
   const { status, question } = await stoa.tasks.get(task.id);
   if (status === 'input_required' && question !== null)
@@ -125,7 +125,7 @@ interface Performance {
   stoa: Stoa;
   command: readonly string[];
   project: string;
-  /** True: a failed task returns to the line while it has attempts left. */
+  /** True: a failed task returns to the queue while it has attempts left. */
   retry: unknown;
   stops: Stops;
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 /** Larger inputs are not read: the answer of a tool can be long. */
 const inputBytesMax = 1024 * 1024;
-/** A program that leaves its end of the input open must not hold up the hook. */
+/** A program that leaves its end of the input open must not delay the hook. */
 const inputMsMax = 2_000;
 
 const eventSchema = z.object({

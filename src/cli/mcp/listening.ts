@@ -59,7 +59,7 @@ function fateOf(said: Message | undefined, asked: SingleMessage, isAcknowledged:
   if (said === undefined || Array.isArray(said)) return 'pass';
   if (said.method === 'notifications/subscriptions/acknowledged') return isAcknowledged ? 'resumed' : 'pass';
   if (said.method !== undefined || said.id !== asked.id) return 'pass';
-  // A listener that asked for nothing ends at once; another one's end is the end of its server.
+  // A stream without subscriptions ends at once. The end of any other stream means that its server ended.
   return said.result !== undefined && isAcknowledged && wantsSomething(filterOf(asked)) ? 'hide' : 'end';
 }
 

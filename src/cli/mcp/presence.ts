@@ -6,7 +6,7 @@ import type { ServerLink } from './server-link.js';
 
 const signMs = 60_000;
 const clientKey = 'io.modelcontextprotocol/clientInfo';
-/** Names that are tried before the bridge goes on without one. */
+/** Names that are tried before the bridge continues without a name. */
 const namesMax = 8;
 
 export class Presence {

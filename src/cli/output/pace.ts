@@ -4,12 +4,12 @@ export interface Work {
   total: number;
 }
 
-/** With less than this share done, an estimate says nothing. */
+/** With a smaller share done, an estimate would be meaningless. */
 const shareMin = 0.02;
 
 export class Pace {
   readonly #startedAtMs = Date.now();
-  /** What was done before: work that goes on does not begin at nothing. */
+  /** The work that an earlier run has done. */
   readonly #before: number;
 
   constructor(before = 0) {

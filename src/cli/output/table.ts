@@ -83,7 +83,7 @@ const units = [
   ['s', 1_000],
 ] as const;
 
-/** `90_000` → `1m`; a time to come is `in 1m`. */
+/** `90_000` → `1m`; a time in the future is `in 1m`. */
 export function ageText(ageMs: number): string {
   const [unit, unitMs] = units.find(([, ms]) => Math.abs(ageMs) >= ms) ?? ['s', 1_000];
   const text = `${Math.floor(Math.abs(ageMs) / unitMs)}${unit}`;

@@ -32,7 +32,8 @@ export async function runCommand(options: TaskCommandOptions): Promise<Ended> {
   const child = spawn(file, args, {
     env: { ...process.env, ...options.environment },
     stdio: ['pipe', 'pipe', 'pipe'],
-    // A group of its own: Ctrl-C reaches only this program, and a signal to the group reaches the children too.
+    // A separate process group: Ctrl-C reaches only this program, and a signal to the group reaches the
+    // children too.
     detached: true,
   });
   const [output, errors] = [new Tail(outputBytesMax), new Tail(4 * errorCharactersMax)];

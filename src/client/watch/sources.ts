@@ -51,7 +51,7 @@ export function dataSource<Value>(
   const page = async (asked: { limit: number; cursor?: string | undefined; signal: AbortSignal }) => {
     const { body, position } = await calls.list(namespace, { values: true, prefix: key ?? prefix, ...asked });
     const found: Page<unknown> = body;
-    // With `values` the items are documents; what their values are, only the caller knows.
+    // With `values` the items are documents. Only the caller knows the type of their values.
     return { body: found as Page<DataDocument<Value>>, position };
   };
   return {

@@ -2,8 +2,8 @@
 
 export interface GroupingOptions<Item, Result> {
   /**
-   * Runs a group. Results are in the order of the items; an Error is the result of an item that failed alone, a promise
-   * the result of one that goes on alone.
+   * Runs a group. Results are in the order of the items; an Error is the result of an item that failed alone,
+   * a promise the result of an item that continues alone.
    */
   run: (items: readonly Item[]) => Promise<readonly (Result | Error | Promise<Result>)[]>;
   itemsMax: number;

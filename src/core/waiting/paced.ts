@@ -5,7 +5,7 @@ const restMsMin = 5_000;
 /** A count is used for this many times the time that it took, so counting takes at most 2 % of the time. */
 const restFactor = 50;
 
-/** Counts when somebody asks, and not more often than the work is worth. */
+/** Counts on request, but not so often that counting costs too much. */
 export class Paced<Counted> {
   readonly #count: () => Promise<Counted>;
   #last: Counted | undefined;

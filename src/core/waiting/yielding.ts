@@ -9,8 +9,8 @@ const sliceMs = 2;
 const waiting: (() => void)[] = [];
 
 /**
- * Continues one piece of work in each turn of the event loop. A hundred long lists at once thus delay a
- * request as little as one.
+ * Continues one piece of work in each turn of the event loop. So a hundred simultaneous long lists delay a
+ * request as little as one list.
  */
 function release(): void {
   waiting.shift()?.();

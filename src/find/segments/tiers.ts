@@ -10,8 +10,8 @@ export interface SegmentState {
 }
 
 /**
- * An entry is written about once for each tier: four times for 16,384 entries. With eight, 10,000 entries lie in up to 14
- * segments, and a search looks up each of its words in each of them; with four, in up to 8.
+ * An entry is written about once for each tier: four times for 16,384 entries. With eight, 10,000 entries are
+ * in up to 14 segments, and a search looks up each of its words in each of them; with four, in up to 8.
  */
 const segmentsPerTier = 4;
 /** The first tier: what is filed at once. */

@@ -55,7 +55,7 @@ export class Embedding {
   }
 }
 
-/** A function that ignores its signal must not hold up the work. */
+/** A function that ignores its signal must not delay the work. */
 async function withinSignal<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   const done = new AbortController();
   const aborted = new Promise<never>((_resolve, reject) => {

@@ -3,9 +3,10 @@ import type { RankedEntry } from '../model.js';
 import { compareRanked } from '../ranking/order.js';
 
 /**
- * A result counts 1 / (k + rank) for each list that has it. 60 is the value of the paper that introduced the method
- * (Cormack, Clarke and Büttcher, 2009), which found results to change little between 30 and 100: with a small k the
- * first result of one list beats everything that both lists agree on, with a large k ranks stop to matter.
+ * A result counts 1 / (k + rank) for each list that has it. 60 is the value of the paper that introduced the
+ * method (Cormack, Clarke and Büttcher, 2009), which found results to change little between 30 and 100: with
+ * a small k the first result of one list beats everything that both lists agree on, with a large k ranks no
+ * longer matter.
  */
 export const fusionConstant = 60;
 

@@ -50,7 +50,7 @@ async function reached<Result>(work: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** `fetch failed` says nothing; its cause does. */
+/** `fetch failed` does not say why; its cause does. */
 function reasonOf(error: unknown): string {
   if (error instanceof DOMException && /^(TimeoutError|AbortError)$/.test(error.name))
     return 'it took too long (embedSecondsMax)';

@@ -1,9 +1,9 @@
 /**
- * Words that say little about what a note is about: a question has many of them, and its answer has others. They add a
- * little to a score, and an entry without them still has all words. A query of nothing else looks for them.
+ * Words that say little about what a note is about: a question has many of them, and its answer has others. They
+ * add a little to a score, and an entry without them still has all words. A query of nothing else looks for them.
  *
- * Only English: in a large collection rare and common words of every language tell themselves apart by their numbers.
- * In a collection of a few notes they do not, and questions are mostly asked in English.
+ * Only English: in a large collection the frequencies of words show which are common, in every language. In a
+ * collection of a few notes they do not, and questions are mostly asked in English.
  */
 const words = `a an the and or but if so as of in on at by to from for with without about into over under between
   is are was were be been being am do does did done has have had having can could will would shall should may might must

@@ -100,7 +100,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       isMoved: options.move !== undefined,
     });
     opened.unshift(() => workspaces.close());
-    // A lost agent's claims come back.
+    // The claims of a lost agent are released.
     opening.onPresenceEnded.push((work, { meta, record }) =>
       workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );

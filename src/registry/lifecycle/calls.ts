@@ -7,7 +7,7 @@ import { type LeaseTimes, leaseTimesOf } from './lease.js';
 import { type Times, applied, rescheduled } from './lifecycle.js';
 import { type PresenceOutcome, called } from './presence.js';
 
-/** An agent that calls is at work. What somebody has stopped, or what is in error, stays so. */
+/** An agent that calls is running. An agent that was stopped, or is in error, keeps its status. */
 const wakingStates: ReadonlySet<AgentState> = new Set(['provisioning', 'idle', 'hibernating']);
 
 /** The agent that a first write makes: running, with its name as the holder of its lease. */

@@ -115,7 +115,7 @@ async function openSide(
   const { secretKeys, limits, engine, shards } = config;
   const stoa = await openStoa({
     ...(place.kind === 'directory'
-      ? // A directory that is filled gets a key file of its own, so that it can be started without the keys of the source.
+      ? // A directory that is the target gets its own key file, so that it can be started without the keys of the source.
         {
           data: place.path,
           ...(role === 'from'

@@ -74,7 +74,10 @@ export function forgetRoom(tx: Transaction, room: Room): void {
   putTop(tx, [...new Set([...ids.filter((id) => id !== room.id), ...others])]);
 }
 
-/** Comparing more would take too long in one transaction. A room that is missing then comes back with its next message. */
+/**
+ * Comparing more would take too long in one transaction. A room that is missing then is added again with its
+ * next message.
+ */
 const activeRoomsCompared = 500;
 
 export function countMessage(tx: Transaction, room: Room): void {

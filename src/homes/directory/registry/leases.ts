@@ -26,7 +26,7 @@ export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 export class LeaseVerbs {
   /** Called when an agent's presence ends: lost, released or deleted. */
   readonly onPresenceLost: PresenceLostHook[] = [];
-  /** Called when the time of an absent agent is over, for the home to remove it in a write of its own. */
+  /** Called when an absent agent is to be forgotten. The home removes the agent in a separate write. */
   onForgotten: (agent: StoredAgent) => void = () => undefined;
   readonly #limits: Limits;
   readonly #outages: () => readonly Outage[];

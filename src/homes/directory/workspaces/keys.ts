@@ -93,7 +93,7 @@ export function readyRank(task: Task): string {
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;
 }
 
-/** The line of all ready tasks of a project. Each label has a line of its own beside it. */
+/** The queue of all ready tasks of a project. Each label has a separate queue beside it. */
 export const wholeLine = '';
 
 /** The labels are in the key, so that a claim can skip a task without reading it. They contain no comma. */

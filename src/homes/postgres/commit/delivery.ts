@@ -16,7 +16,7 @@ export interface OutboxDeliveryOptions {
   sql: PostgresSql;
   port: DeliveryPort;
   onError: (error: unknown) => void;
-  /** Read after each batch: a long queue does not hold up the end of the process. */
+  /** Read after each batch: a long queue does not delay the end of the process. */
   isClosing: () => boolean;
 }
 

@@ -66,7 +66,10 @@ export function poolUse(sql: PostgresSql): PoolUse {
   return { busy, waiting, total };
 }
 
-/** Runs work that needs a connection of its own; a statement of a transaction has that one's. */
+/**
+ * Runs work that needs its own connection. A statement of a transaction uses the connection of the
+ * transaction.
+ */
 function inPool<T>(sql: Queryable, work: () => Promise<T>): Promise<T> {
   return pools.get(sql)?.run(work) ?? work();
 }

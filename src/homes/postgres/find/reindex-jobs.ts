@@ -6,7 +6,7 @@ import { type PostgresSql, type Queryable, query } from '../database/connection.
 import type { Work } from '../write/work.js';
 import { type NamesPosition, type OwnedKind, countNames } from './names.js';
 
-/** A job that nobody noted for this long is continued by another server. */
+/** If a server has not reported on its job for this long, another server continues the job. */
 const abandonedMs = 15_000;
 
 /** Where a job is. Messages come after all users. */

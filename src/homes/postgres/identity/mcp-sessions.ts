@@ -103,7 +103,7 @@ export class PostgresMcpSessions implements McpSessionStore {
       ],
     );
     const unnoted = rows.flatMap(({ id, is_noted }) => (is_noted ? [] : [id]));
-    // Not waited for: a database that only reads goes on answering.
+    // Not awaited: requests are answered also while the database is read-only.
     if (unnoted.length > 0)
       this.#noteUse(unnoted).catch((error: unknown) => onError(error, 'noting the use of MCP sessions'));
     return rows.map(sessionOf);

@@ -1,9 +1,12 @@
-/** How servers tell each other that a token was removed or replaced, and whether this one would have heard of it. */
+/**
+ * How servers notify each other that a token was removed or replaced, and how a server knows that it receives
+ * these notices.
+ */
 import { randomUUID } from 'node:crypto';
 import { type PostgresSql, listen, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
 
-/** Tokens are removed rarely: the lock that NOTIFY takes at commit is not felt. */
+/** Tokens are removed rarely, so the lock that NOTIFY takes at commit does not matter. */
 const channel = 'stoa_tokens_removed';
 
 /** The notice that the operator's token was replaced. */
@@ -35,7 +38,7 @@ export interface RemovalsOptions {
 
 export class Removals {
   readonly #options: RemovalsOptions;
-  /** Tells beats of this server from the others'. */
+  /** Distinguishes the beats of this server from those of other servers. */
   readonly #server = randomUUID();
   #beating: NodeJS.Timeout | undefined;
   #heardMs = -Infinity;
@@ -61,7 +64,7 @@ export class Removals {
     this.#beating.unref();
   }
 
-  /** What is remembered of tokens counts only while this holds. */
+  /** Cached tokens are used only while this is true. */
   isReceiving(): boolean {
     return performance.now() - this.#heardMs < silentMsMax;
   }

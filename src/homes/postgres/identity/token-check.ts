@@ -1,10 +1,10 @@
-/** A write checks the token of its caller where it writes, whatever this server remembers of the token. */
+/** A write checks the token of its caller in the database, even if this server has cached the token. */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Queryable, query } from '../database/connection.js';
 import { time } from '../registry/rows.js';
 
-/** The name of a token among the ids of which the owner is noted. */
+/** The name of a token in the table of ids and their owners. */
 export function tokenOwnerId(id: string): string {
   return `token:${id}`;
 }

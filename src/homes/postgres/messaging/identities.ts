@@ -140,10 +140,7 @@ export class PostgresIdentities {
     return { identity, owner, sealedSeed };
   }
 
-  /**
-   * An agent has another name: so has the identity that the server keeps for it, and the links of identities
-   * with their own keys show it.
-   */
+  /** An agent was renamed: its kept identity and the links of its other identities get the new name. */
   async renameAgent(work: Work, agentId: string, name: string, linked: readonly string[]): Promise<void> {
     const kept = await this.#keptBy(agentId, work.sql);
     if (kept !== undefined) await this.#update(work.sql, kept.identity.id, { name: agentNameOf(name) });
@@ -156,7 +153,9 @@ export class PostgresIdentities {
     }
   }
 
-  /** The agent is gone. Its messages keep their author, which belongs to nobody from now on. */
+  /**
+   * The agent was removed. Its messages keep their author, an identity that no longer belongs to an agent.
+   */
   async forgetKept(work: Work, agentId: string): Promise<void> {
     const [gone] = await work.rows<{ agent_id: string }>(
       'DELETE FROM messaging.kept_agents WHERE owner = $1 RETURNING agent_id',

@@ -274,7 +274,7 @@ export async function requireLease(
 
 export interface SweptLeases {
   count: number;
-  /** The agents that were away for too long. They are removed in writes of their own. */
+  /** The agents that were away for too long. They are removed in separate writes. */
   forgotten: string[];
 }
 

@@ -68,7 +68,7 @@ export class GroupedWrites<Item extends { readonly caller: Caller }, Result> {
     }
   }
 
-  /** Not awaited: one that waits for a lock does not hold up the others. */
+  /** Not awaited: a write that waits for a lock does not delay the others. */
   #runAlone(items: readonly Item[]): Promise<Result>[] {
     const { writer, prepare } = this.#options;
     return items.map((item) => writer.transact(prepare([item])(item), item.caller));

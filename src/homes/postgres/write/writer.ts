@@ -35,7 +35,7 @@ export interface PostgresWriterOptions {
   readonly agents?: CallerAgents | null | undefined;
   /** Kept answers count against a user's bytes, together with these documents. */
   readonly documentsOf: DocumentsOf;
-  /** Throws if this program must not write any more. */
+  /** Throws if this program must no longer write. */
   readonly checkTables: () => void;
   /** Called after each commit that announces changes: the feed numbers them soon. */
   readonly onCommitted: () => void;
@@ -96,7 +96,7 @@ export class PostgresWriter implements Writer {
       (work) => this.#runAll(work, request, checks, run),
       this.#keyed(request),
     );
-    // Each result stands at the place of its step.
+    // Each result has the index of its step.
     return results as Results<Steps>;
   }
 
@@ -128,7 +128,7 @@ export class PostgresWriter implements Writer {
     return results;
   }
 
-  /** A transaction of its own: for a step that runs alone, or for work that no caller asked for. */
+  /** A separate transaction: for a step that runs alone, or for work that no caller asked for. */
   async transact<Result>(
     body: (work: Work) => Promise<Result>,
     caller: Caller | null = null,

@@ -94,13 +94,14 @@ export class BackupScheduler {
   }
 }
 
-/** Which backup is due, going by those that are there; null when none is. */
+/** The kind of backup that is due, from the existing backups; null if none is due. */
 export function dueBackup(
   backups: readonly BackupDescription[],
   schedule: BackupSchedule,
   nowMs: number,
 ): 'full' | 'incremental' | null {
-  // One of a time to come was taken before the clock was set back: to wait for that time could take years.
+  // A backup with a time in the future was taken before the clock was set back. Waiting for that time could
+  // take years.
   const hasRecent = (wanted: readonly BackupDescription[], withinMs: number): boolean =>
     wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
   if (

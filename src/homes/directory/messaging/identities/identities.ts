@@ -82,10 +82,7 @@ export function readKept(reader: Reader, owner: string): SealedIdentity | undefi
   return identity === undefined ? undefined : { identity, owner, sealedSeed };
 }
 
-/**
- * An agent has another name: so has the identity that the server keeps for it, and the links of identities with
- * their own keys show it.
- */
+/** An agent was renamed: its kept identity and the links of its other identities get the new name. */
 export function renameAgent(
   root: Transaction,
   agentId: string,
@@ -105,7 +102,7 @@ export function renameAgent(
   for (const id of linked) update(root, id, 'updated', relinked);
 }
 
-/** The agent is gone. Its messages keep their author, which belongs to nobody from now on. */
+/** The agent was removed. Its messages keep their author, an identity that no longer belongs to an agent. */
 export function forgetKept(root: Transaction, agentId: string): void {
   const kept = readKept(root, agentId);
   if (kept === undefined) return;

@@ -190,7 +190,7 @@ class Walk {
     if (rarest === undefined) return;
     const catalog = index.segments.catalog(index.store, messagesPartition, segment);
     let places = this.#seenPlaces(catalog, placesIn(rarest));
-    // Only what the caller may see counts, so that the limit tells nothing about the rest.
+    // Only messages that the caller may see count, so that the limit reveals nothing about others.
     this.steps += places.length;
     for (const lists of others) {
       if (places.length === 0) return;

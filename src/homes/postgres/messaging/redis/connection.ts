@@ -129,7 +129,10 @@ export function redisError(error: unknown): StoaError {
   return new StoaError('backend_unavailable', about, { fix, cause: error });
 }
 
-/** What went wrong, by the words of Redis and of its driver, which say nothing to the caller of a request. */
+/**
+ * A sentence for each error text of Redis and its driver, whose own words do not help the caller of a
+ * request.
+ */
 const faults: readonly { words: RegExp; about: string; fix: string }[] = [
   {
     words: /Command timed out/,

@@ -14,7 +14,7 @@ export function deliveryKeptMs({ commitDeliverySecondsMax, idempotencySeconds }:
 
 /** How a message is written. */
 export interface MessageDelivery {
-  /** The name under which Redis remembers the message; null if nobody will ask for it. */
+  /** The name under which Redis remembers the message; null if no repeat is expected. */
   readonly delivery: string | null;
   /**
    * The bytes of its author: `limited` by the minute; `promised` by a commit that could not ask Redis, so they

@@ -98,7 +98,7 @@ export async function restoreRoomCounters(
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
 }
 
-/** The newest time of a message in the room, or 0 if Redis does not have it any more. */
+/** The newest time of a message in the room, or 0 if Redis no longer has it. */
 export async function roomTimeMs({ redis, keys }: RestoreOptions, roomId: string): Promise<number> {
   return Number((await withRedis(() => redis.commands.get(keys.roomClock(roomId)))) ?? 0);
 }
