@@ -84,7 +84,7 @@ async function costOfWatchers(server: Server): Promise<Row> {
   };
 }
 
-/** Every change is told to one watcher, once. */
+/** Every change reaches one watcher, once. */
 async function untilTold(counts: Map<string, number>, wanted: number): Promise<void> {
   const told = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
   for (let waits = 0; told() < wanted && waits < 200; waits += 1)

@@ -1,4 +1,4 @@
-/** Installs the packages of a directory, only when they are not there as its lock wants them. */
+/** Installs the packages of a directory, unless the installed packages match its lock file. */
 import { spawnSync } from 'node:child_process';
 import { lstatSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

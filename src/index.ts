@@ -1,4 +1,4 @@
-/** The library: what `openStoa` gives is all that server, CLI and MCP use. */
+/** The library. The server, the CLI and MCP use only the object that `openStoa` returns. */
 import { readFile } from 'node:fs/promises';
 import { CommitService } from './commit/service.js';
 import { type Closing, closeAll } from './core/close-all.js';
@@ -40,7 +40,7 @@ export { type Caller, operatorCaller } from './core/caller.js';
 export type { GroupFacts } from './homes/directory/kernel/store-options.js';
 
 export interface StoaOptions {
-  /** The data directory; made when it is not there. Not used with `postgres`. */
+  /** The data directory, which is created if it does not exist. Not used with `postgres`. */
   data?: string | undefined;
   /** The URL of a PostgreSQL that keeps everything instead of a data directory. */
   postgres?: string | null | undefined;
@@ -50,7 +50,7 @@ export interface StoaOptions {
   shards?: number | undefined;
   /** The URL of a CouchDB, DynamoDB or Firestore that keeps the documents beside the home. */
   datastore?: string | null | undefined;
-  /** What secrets are encrypted with, instead of the key file in the data directory. PostgreSQL needs it. */
+  /** Keys that encrypt secrets, instead of the key file in the data directory. Required with PostgreSQL. */
   secretKeys?: string | null | undefined;
   /** The operator's token on PostgreSQL; made at the first start unless given. */
   operatorToken?: string | null | undefined;
@@ -58,16 +58,16 @@ export interface StoaOptions {
   limits?: Partial<Limits> | undefined;
   /** Turns texts into vectors, for searches by meaning; without it, searches are by words only. */
   embedder?: Embedder | undefined;
-  /** Who is exempt from messaging's limits, which proxies count, who may delete. */
+  /** Settings of messaging: exempt addresses, trusted proxies, the admin. */
   messagingSettings?: Partial<MessagingSettings> | undefined;
-  /** Milliseconds since 1970; tests pass a clock of their own. */
+  /** Milliseconds since 1970; tests pass another clock. */
   clock?: (() => number) | undefined;
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
   /** Set where a move reads or fills the home: nothing is swept and no timer runs. */
   move?: MoveRole | undefined;
-  /** Backups by the clock; none unless given. */
+  /** Scheduled backups; none by default. */
   backups?: BackupSchedule | undefined;
 }
 
@@ -97,9 +97,9 @@ export interface Stoa {
   readonly operations: OperationsService;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
-  /** Calls back for each group of transactions that became durable. Returns the way to stop it. */
+  /** Calls back for each group of transactions that became durable. Returns a function that stops it. */
   onGroup(listener: (group: GroupFacts) => void): () => void;
-  /** Calls back for each call of a database outside this process. Returns the way to stop it. */
+  /** Calls back for each call of a database outside this process. Returns a function that stops it. */
   onBackendCall(listener: (call: BackendCall) => void): () => void;
   /** Faults that no caller waits for go here. */
   onError(error: unknown, about: string): void;
@@ -346,7 +346,7 @@ function storeName(url: string | null | undefined): string | null {
   return url === null || url === undefined ? null : backendName(url);
 }
 
-/** Both take part when secrets are put under another key. */
+/** Both re-encrypt their secrets when the key changes. */
 function holdSecrets(secrets: Secrets, workspaces: WorkspacesService, messaging: MessagingService): void {
   secrets.addHolder({
     name: 'workspaces',
@@ -366,7 +366,7 @@ function holdSecrets(secrets: Secrets, workspaces: WorkspacesService, messaging:
 class Listeners<Told> {
   readonly #listeners = new Set<(told: Told) => void>();
 
-  /** Returns the way to stop it. */
+  /** Returns a function that stops it. */
   add(listener: (told: Told) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

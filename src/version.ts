@@ -1,9 +1,9 @@
-/** Where the package lies and which version it is. */
+/** The directory of the package, and its version. */
 import { readFileSync } from 'node:fs';
 
 /**
- * The package's own directory. It lies one folder above `src`, `dist` and `bundle` alike, so a file
- * that is found from here is found by the sources, the library and the bundled program.
+ * The package's own directory. It is one folder above `src`, `dist` and `bundle`, so the sources, the library
+ * and the bundled program all find files relative to it.
  */
 export const packageRoot = new URL('../', import.meta.url);
 

@@ -97,7 +97,7 @@ export class HeldLock extends Renewal {
     }
   }
 
-  /** Stops the renewals; the lock lapses. */
+  /** Stops the renewals; the lock ends at its time. */
   abandon(): void {
     this.stopRenewing();
   }

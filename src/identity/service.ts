@@ -126,8 +126,8 @@ export class IdentityService {
   }
 
   /**
-   * Whether the token behind a caller is still good: a stream lives longer than the request that proved it. A
-   * token that fell out of memory is looked up for the next time.
+   * Whether the token of a caller is still valid: a stream lives longer than the request that opened it. A
+   * token that is no longer cached is looked up for the next call.
    */
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
@@ -216,7 +216,7 @@ export class IdentityService {
     this.#writingUses.unref();
   }
 
-  /** Writes down when tokens were last used. */
+  /** Stores when tokens were last used. */
   async flush(): Promise<void> {
     if (this.#uses.size === 0) return;
     const uses = this.#uses;
@@ -272,7 +272,7 @@ export class IdentityService {
     return principal;
   }
 
-  /** Learns until when a token is good, for `isLive`. */
+  /** Finds out until when a token is valid, for `isLive`. */
   async #recall(tokenId: string): Promise<void> {
     const removals = this.#removals;
     const record = await this.#port.findToken(tokenId);

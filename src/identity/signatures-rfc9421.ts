@@ -98,7 +98,7 @@ export function parseSignatures(header: string): Map<string, Buffer> | undefined
   return signatures;
 }
 
-/** The text that is signed, or undefined when a component is not there or not known. */
+/** The text that is signed, or undefined if a component is missing or unknown. */
 export function signatureBase(
   message: SignedMessage,
   components: readonly string[],

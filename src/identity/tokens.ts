@@ -37,7 +37,7 @@ export const tokenIdBytes = 10;
 const tokenPattern = /^stoa_([0-9a-f]{20})_[A-Za-z0-9_-]{43}$/;
 const operatorTokenPattern = /^stoa_operator_[A-Za-z0-9_-]{43}$/;
 
-/** A fresh token: an id that finds its record, and 256 random bits that prove it. */
+/** A new token: an id that finds its record, and 256 random bits that prove it. */
 export function newToken(): { id: string; token: string } {
   const id = randomBytes(tokenIdBytes).toString('hex');
   return { id, token: `stoa_${id}_${randomBytes(32).toString('base64url')}` };

@@ -1,4 +1,4 @@
-/** The 32 bytes under which a user's things are stored and sharded. */
+/** The 32 bytes under which the records of a user are stored and sharded. */
 import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
 import { blake3 } from '../core/ids/blake3.js';

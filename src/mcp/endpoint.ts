@@ -125,7 +125,7 @@ export class McpEndpoint {
       onListChanged: () => publish({ kind: 'resources_list_changed' }),
     });
     for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
-    // Before the client is told that it is subscribed.
+    // Before the client gets the answer to its subscription.
     await watch.follow();
     const handler = this.#handler({
       publish: () => undefined,

@@ -308,7 +308,7 @@ export interface MessagingPort {
    */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
-  /** Takes back the newest request of a counter. */
+  /** Removes the newest request from a counter. */
   returnRate(key: RateKey, windowSeconds: number): Promise<void>;
   /** Counts a refused request. True if the address must now be blocked. */
   recordViolation(address: string): Promise<boolean>;

@@ -54,7 +54,7 @@ function timed<Port extends object>(port: Port, url: string, { onCall }: DataBac
   return onCall === undefined ? port : timedPort(port, 'data', backendName(url), onCall);
 }
 
-/** Opens the backend behind a URL, with its tables and indexes made and usable. */
+/** Opens the backend of a URL and makes its tables and indexes usable. */
 export async function openDataBackend(url: string, options: DataBackendOptions): Promise<Documents> {
   const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
   const documents = await open(new URL(url), options);
@@ -72,7 +72,7 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
   return documents;
 }
 
-/** What a backend can hold, told without a connection to it. */
+/** What a backend can hold, known without a connection to it. */
 export async function capacityOf(
   place: string,
 ): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
@@ -114,7 +114,7 @@ export interface OpenedStore extends Documents {
 
 /**
  * Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare:
- * false` it has to be there.
+ * false` it must exist.
  */
 export async function openDataStoreAt(place: string, options: DataBackendOptions): Promise<OpenedStore> {
   if (isUrl(place)) {

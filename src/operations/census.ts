@@ -1,4 +1,4 @@
-/** How many documents, agents, tasks and leases a home has, over all users, for `/metrics`. */
+/** The numbers of documents, agents, tasks and leases of all users, for `/metrics`. */
 import type { AgentState } from '../registry/model.js';
 import type { TaskStatus } from '../workspaces/model.js';
 
@@ -6,6 +6,6 @@ export interface Census {
   readonly documents: number;
   readonly agents: Readonly<Partial<Record<AgentState, number>>>;
   readonly tasks: Readonly<Partial<Record<TaskStatus, number>>>;
-  /** Leases of agents and tasks that have not lapsed. */
+  /** Leases of agents and tasks that have not ended. */
   readonly leases: number;
 }

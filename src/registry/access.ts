@@ -1,4 +1,4 @@
-/** Which of the registry's things a caller reaches. */
+/** Which records of the registry a caller can access. */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
@@ -20,7 +20,7 @@ export function requireOperator(caller: Caller): void {
     });
 }
 
-/** A signed agent reaches its own record only, not its user's others. */
+/** A signed agent can access only its own record, not other agents of its user. */
 export function requireUserWide(caller: Caller): void {
   if (caller.kind === 'agent')
     throw new StoaError(
@@ -37,12 +37,12 @@ export function userOf(caller: Caller, limits: Limits): string {
   return checkUserId(caller.user, limits);
 }
 
-/** Where to look: among one user's things or all. */
+/** Where to look: in the records of one user, or of all users. */
 export function userScopeOf(caller: Caller, limits: Limits): UserScope {
   return caller.everyUser ? null : userOf(caller, limits);
 }
 
-/** Where to look for an agent. Another agent's record is not there for a signed agent. */
+/** Where to look for an agent. For a signed agent, the records of other agents do not exist. */
 export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserScope {
   if (caller.kind === 'agent' && caller.agentId !== agentId) throw agentNotFound(agentId);
   return userScopeOf(caller, limits);

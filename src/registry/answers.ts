@@ -51,7 +51,7 @@ export function leaseAnswer(lease: CountedLease | null): LeaseAnswer | null {
 }
 
 export function sessionAnswer(session: SessionRecord): SessionAnswer {
-  // The codec lets no other byte through.
+  // The codec refuses every other byte.
   return {
     ...session,
     status: sessionStatusOf(session.status) as SessionStatus,

@@ -67,7 +67,7 @@ export interface SessionRecord {
 
 export interface UserRecord {
   user_id: string;
-  /** Empty where none is known. */
+  /** Empty if unknown. */
   email: string;
   created_at: number;
   last_seen_at: number;
@@ -118,7 +118,7 @@ export interface StoredUser {
   /** The readable id. */
   user: string;
   agents: number;
-  /** The user's own quota, or null where the general one holds. */
+  /** The user's own quota, or null if the general quota applies. */
   agentsMax: number | null;
 }
 
@@ -136,7 +136,7 @@ export function sessionStatusOf(byte: number): SessionStatus | undefined {
   return sessionStatusesByByte.get(byte);
 }
 
-/** The state of a record that has passed the codec, which lets no other byte through. */
+/** The state of a record that the codec has checked; it refuses every other byte. */
 export function stateOf(record: AgentRecord): AgentState {
   return statesByByte.get(record.status) as AgentState;
 }

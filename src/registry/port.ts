@@ -10,12 +10,12 @@ export type UserScope = string | null;
 
 /** What a writer claims to know; it is checked in the transaction that writes. */
 export interface WriteGuard {
-  /** The fencing number of the writer, or null where it shows none. */
+  /** The fencing number of the writer, or null if it sent none. */
   fence: number | null;
   ifVersion?: number | undefined;
 }
 
-/** An agent as a home returns it. It is shared by all readers, so nobody may change it. */
+/** An agent as a home returns it. All readers share it, so it must not be changed. */
 export type AgentView = Omit<StoredAgent, 'lease'> & { readonly lease: CountedLease | null };
 
 export interface AgentFilter {
@@ -43,14 +43,14 @@ export interface UserChange {
   agentsMax?: number | null | undefined;
 }
 
-/** A missing thing, or one outside the scope, is `not_found` in every step and undefined in every read. */
+/** A missing record, or one outside the scope, is `not_found` in every step and undefined in every read. */
 export interface RegistryPort {
   nowMs(): number;
 
   createAgent(input: CreateAgent): Step<AgentView>;
   putAgent(input: PutAgent, guard: WriteGuard): Step<AgentView>;
   getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined>;
-  /** The id of the user's agent with this name. At once where the home has it at hand. */
+  /** The id of the user's agent with this name. Without a promise if the home has it in memory. */
   agentNamed(user: string, name: string): string | undefined | Promise<string | undefined>;
   /** Some names of the user's agents, to suggest one instead of an unknown name. */
   someNames(user: string, limit: number): Promise<string[]>;
@@ -60,22 +60,22 @@ export interface RegistryPort {
   updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Step<AgentView>;
   moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Step<AgentView>;
   /**
-   * Removes some closed sessions of an agent that is about to be deleted. Answers whether too many for one
+   * Removes some closed sessions of an agent that is about to be deleted. Returns whether too many for one
    * write may be left.
    */
   thinSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<boolean>;
   /** Only an agent at rest. With `forgets`, also one that is not present, whatever its state. */
   deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<void>;
-  /** Refuses a commit where the agent has another version; an agent that does not exist has version 0. */
+  /** Refuses a commit if the agent has another version; an agent that does not exist has version 0. */
   requireAgentVersion(scope: UserScope, agentId: string, version: number): Step<void>;
 
   heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Step<CountedLease>;
   /** Without a holder, for any holder. */
   releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Step<void>;
-  /** Refuses a commit where the lease has another number; without a lease the number is 0. */
+  /** Refuses a commit if the lease has another number; without a lease the number is 0. */
   requireLease(scope: UserScope, agentId: string, fence: number): Step<void>;
   /**
-   * Throws `fenced` where the number is below the number of the agent's lease. Does nothing for an agent that
+   * Throws `fenced` if the number is lower than that of the agent's lease. Does nothing for an agent that
    * does not exist.
    */
   checkFence(user: string, agentId: string, fence: number | null): Promise<void>;
@@ -107,9 +107,9 @@ export interface RegistryPort {
   getUser(user: string): Promise<StoredUser | undefined>;
   /** In the order of their ids of 64 digits. */
   listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>>;
-  /** Notes that the user called, unless that was noted lately. A user that does not exist is not made. */
+  /** Records a call of the user, unless one was recorded recently. Does not create a user. */
   sawUser(user: string): Step<void>;
-  /** Renews the presence of an agent that calls, unless that was done lately. An agent that does not exist is not made. */
+  /** Renews the presence of an agent that calls, unless that was done recently. Does not create an agent. */
   sawAgent(user: string, agent: string): Step<void>;
   /** Whether `sawAgent` would write nothing, as far as this server knows. */
   isSeenLately(user: string, agent: string): boolean;
@@ -126,6 +126,9 @@ export interface RegistryPort {
    * for it.
    */
   isLinked(user: string, agentId: string, identity: string): Promise<boolean>;
-  /** The identities that speak for the agent of that name or id. At once where the home has them at hand. */
+  /**
+   * The identities that speak for the agent of that name or id. Without a promise if the home has them in
+   * memory.
+   */
   identitiesOf(user: string, agent: string): readonly string[] | Promise<readonly string[]>;
 }

@@ -1,4 +1,4 @@
-/** The agents that were seen at work a moment ago, so that most writes of an agent write nothing about it. */
+/** The agents whose presence was renewed recently, so that most writes of an agent need not renew it. */
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -12,7 +12,7 @@ export interface ActingAgent {
 }
 
 interface Recent {
-  /** From then on a call renews the presence. */
+  /** After this time a call renews the presence. */
   readonly dueMs: number;
   readonly expiresAtMs: number;
 }
@@ -21,12 +21,14 @@ const agentsMax = 10_000;
 /** How long a write may take to renew a presence before another one tries. */
 const takenMs = 1_000;
 
-/** The agent that a caller acts as, or null. An identity without a link has no user, so it is nobody's agent. */
+/**
+ * The agent that a caller acts as, or null. An identity without a link has no user, so it is not an agent.
+ */
 export function actingAgent({ kind, user, agent, agentId }: Caller): ActingAgent | null {
   return agent === null || (kind === 'agent' && agentId === null) ? null : { user, agent };
 }
 
-/** By user and name. An entry holds for `agentPresenceRenewSeconds`. */
+/** By user and name. An entry is valid for `agentPresenceRenewSeconds`. */
 export class RecentAgents {
   readonly #limits: Limits;
   readonly #seen = new LRUCache<string, Recent>({ max: agentsMax });

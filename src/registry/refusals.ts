@@ -1,4 +1,4 @@
-/** What a home of the registry refuses with, in the same words on every home. */
+/** The errors of the registry, the same on every home. */
 import { StoaError } from '../core/errors.js';
 import { didYouMean } from '../core/text/nearest.js';
 
@@ -76,7 +76,7 @@ export function leaseNumberDiffers(agentId: string, current: number, expected: n
   );
 }
 
-/** For a caller with a fence whose agent does not exist any more. */
+/** For a caller with a fence whose agent no longer exists. */
 export function fencedAgentDeleted(agentId: string, fence: number): StoaError {
   return new StoaError('fenced', `The agent ${agentId} was deleted, so fence ${fence} is no longer valid.`, {
     fix: 'Discard the work that was started under the lease of that agent.',

@@ -1,4 +1,4 @@
-/** What names, labels and messages may look like. */
+/** The rules for names, labels and error messages. */
 import { StoaError } from '../core/errors.js';
 import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';

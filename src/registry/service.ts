@@ -1,4 +1,4 @@
-/** The registry's door: its reads, and its writes as one write of one step each. */
+/** The registry service: its reads, and its writes, each with one step. */
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
@@ -263,7 +263,7 @@ export class RegistryService {
   getUser: RegistryUsers['get'] = (...given) => this.#users.get(...given);
   listUsers: RegistryUsers['list'] = (...given) => this.#users.list(...given);
 
-  /** Notes that the user called; written at most once in a while. */
+  /** Records that the user called, but not with every call. */
   async sawUser(caller: Caller): Promise<void> {
     if (caller.everyUser) return;
     const user = userOf(caller, this.#limits);

@@ -46,7 +46,7 @@ export class RegistrySessions {
     this.#writer = options.writer;
   }
 
-  /** On an idle agent this makes it running; on a sleeping or stopped one it asks for a wake. */
+  /** An idle agent becomes running; for a hibernating or stopped agent a wake is requested. */
   async open(
     caller: Caller,
     agent: string,

@@ -108,7 +108,7 @@ export class RegistrySteps {
       .map(this.#answer);
   }
 
-  /** To be written again and again before `deleteAgent`, as long as it answers true. */
+  /** Write it repeatedly before `deleteAgent`, until it returns false. */
   thinSessions(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<boolean> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
@@ -175,7 +175,7 @@ export class RegistrySteps {
       .map(sessionAnswer);
   }
 
-  /** Fields that are not given stay. Only the operator sets quotas, and only it writes other users. */
+  /** Fields that are not given stay. Only the operator sets quotas and writes other users. */
   putUser(caller: Caller, user: string, input: PutUserInput = {}): Step<UserAnswer> {
     requireWrite(caller);
     requireUserWide(caller);
@@ -212,7 +212,7 @@ export class RegistrySteps {
   readonly #answer = (agent: AgentView): AgentAnswer => agentAnswer(agent, this.#port.nowMs());
 }
 
-/** What a caller shows with a write. */
+/** The preconditions that a caller sends with a write. */
 function guardOf(caller: Caller, options: WriteOptions = {}): WriteGuard {
   return { fence: caller.fence, ifVersion: options.ifVersion };
 }

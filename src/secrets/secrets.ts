@@ -44,7 +44,7 @@ export async function openSecrets({ dataDir, environment }: SecretsOptions): Pro
   return new Secrets(await openKeyRing({ file, environment }), mark);
 }
 
-/** Holds the id of the key of a re-keying that is under way, so that the next start goes on with it. */
+/** Contains the id of the key of a running re-keying, so that the next start continues it. */
 export interface RekeyMark {
   read(): Promise<string | undefined>;
   write(keyId: string): Promise<void>;

@@ -1,4 +1,4 @@
-/** Many requests, a bounded number of them under way. */
+/** Runs many requests, a limited number at a time. */
 import { type AccessRead, PartlyRecorded } from '../datastore/port.js';
 
 /** The results in the order of the items. The first failure ends it, once the running calls have ended. */

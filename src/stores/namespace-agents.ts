@@ -22,8 +22,8 @@ export class NamespaceAgents {
   /** After this time an agent is written again, because another process may have cleared the namespace. */
   readonly #knownSeconds: number;
   /**
-   * An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store
-   * for each write and counted read.
+   * An entry is valid for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the
+   * store for each write and counted read.
    */
   readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
@@ -46,7 +46,7 @@ export class NamespaceAgents {
     if (this.#waiting.size > 0) await Promise.allSettled([this.flush()]);
   }
 
-  /** Writes what waits; throws where that fails, and keeps it. */
+  /** Writes the waiting agents; throws if that fails, and keeps the agents waiting. */
   async flush(): Promise<void> {
     for (const [id, { scope, agents }] of this.#waiting) {
       this.#waiting.delete(id);

@@ -11,8 +11,8 @@ export async function backOff(attempts: number, limits: Limits): Promise<void> {
 }
 
 /**
- * Runs it until it succeeds, fails for good, has been tried often enough, or has had its time: a server that
- * hangs is not waited for once more.
+ * Runs the request until it succeeds, fails permanently, was tried often enough, or its time is over: a
+ * server that hangs is not waited for again.
  */
 export async function withRetries<T>(
   limits: Limits,

@@ -1,17 +1,17 @@
-/** Ids of writes: they tell one of ours from everybody else's, also when its answer was lost on the way. */
+/** Ids of writes. They show whether a write of this process happened, also if its answer was lost. */
 import { randomBytes } from 'node:crypto';
 
 export function newWriteId(): string {
   return randomBytes(9).toString('base64url');
 }
 
-/** What a document keeps: the id of its last write, and those before it, newest first, as one text. */
+/** Stored in a document: the id of its last write, and those before it, newest first, as one text. */
 export interface WriteIds {
   writeId?: unknown;
   earlierWriteIds?: unknown;
 }
 
-/** Writes by others that may come between a write and the look at what became of it. */
+/** Writes by others that may come between a write and the check whether it happened. */
 const earlierMax = 8;
 
 export function earlierThan(current: WriteIds): string {

@@ -20,7 +20,7 @@ export interface DocumentFileOptions {
 
 export interface DocumentFileReport {
   dry_run: boolean;
-  /** Lines that hold a document, or should. */
+  /** Lines with a document, valid or not. */
   lines: number;
   /** Empty lines and CouchDB's own design documents. */
   skipped: number;
@@ -104,7 +104,7 @@ class DocumentFile {
     const { limits, transfer } = this.#data;
     for await (const batch of this.#batches(true)) {
       for (const record of await transfer.heldByOthers(batch.map((line) => line.record))) {
-        // It answers some of what it was asked.
+        // The result is a part of the requested ids.
         const { number } = batch.find((line) => line.record === record) as Line;
         this.#complain(number, 'its _id belongs to a document of another user or namespace');
       }

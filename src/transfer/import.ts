@@ -129,7 +129,7 @@ class Import {
       this.#left.add(number);
       this.#addBad(number, `${kind.type} ${kind.idOf(value)} is repeated`);
     } else {
-      // The schema has looked at it: a user has a quota or null.
+      // The schema has checked that a user has a quota or null.
       if (kind.type === 'registry.user')
         this.#agentsMax.set(kind.idOf(value), (value as UserLine).agents_max);
       this.#report.records += 1;

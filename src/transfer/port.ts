@@ -21,7 +21,7 @@ export interface Coming {
   references: boolean;
   /** New records of the same type and user that come before it in the file. */
   newBefore: number;
-  /** The quota of agents that the file gives the user; undefined where it does not say. */
+  /** The quota of agents that the file gives the user; undefined if the file has none. */
   agentsMax: number | null | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface Coming {
 export interface RecordStore<Kind extends TransferRecord = TransferRecord> {
   /** A copy of the store for one import, which counts the records of the file. */
   forImport?(): RecordStore<Kind>;
-  /** Why this store could not hold a record even if it were empty; null where it could. */
+  /** Why this store could not hold a record even if it were empty; null if it could. */
   refusalOf?(record: Kind): string | null;
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
   /** `same`: the stored record is equal. */

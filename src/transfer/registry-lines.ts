@@ -1,6 +1,6 @@
 /**
- * Records of the registry as lines of an export, and back; what two of them have in common, and what is in
- * their way.
+ * Records of the registry as lines of an export, and back; what two of them have in common, and their
+ * conflicts.
  */
 import { userKey } from '../identity/user-key.js';
 import type { RestoredAgent } from '../registry/lifecycle/lifecycle.js';

@@ -67,7 +67,7 @@ export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {
     checkLabels(field, input[field], 'claimLabelsMax', limits);
 }
 
-/** Nobody has a longer name, and no task a longer label. */
+/** No agent has a longer name, and no task a longer label. */
 export function checkTaskListBounds({ holder, label }: TaskListRequest, limits: Limits): void {
   checkBytes('holder', holder, 'agentHeaderBytesMax', limits);
   checkBytes('label', label, 'taskLabelBytesMax', limits);

@@ -38,7 +38,7 @@ export function openConfig(config: JsonObject, projectId: string, sealer: Sealer
   );
 }
 
-/** The config under the current key; the very same object when nothing was stale. */
+/** The config under the current key; the same object if all secrets have the current key. */
 export function resealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
   let changed = false;
   const fresh = mapTexts(
@@ -69,7 +69,7 @@ export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
   });
 }
 
-/** The config without its secrets, for an export that must not hold them. */
+/** The config without its secrets, for an export that must not contain them. */
 export function withoutSecrets(config: JsonObject): JsonObject {
   const kept = Object.entries(config).filter(([, value]) => !isSealed(value));
   return Object.fromEntries(kept.map(([name, value]) => [name, stripped(value)]));

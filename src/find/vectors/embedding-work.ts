@@ -154,7 +154,7 @@ export class EmbeddingWork {
         ];
       }
       if (!isLast) {
-        // If the embedder refuses every text, its settings are wrong, and the document must go on waiting.
+        // If the embedder refuses every text, its settings are wrong, and the document must keep waiting.
         await embedding.ofTexts(['text'], this.#closing.signal);
         return this.#vectors(embedding, texts, true);
       }

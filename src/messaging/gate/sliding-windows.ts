@@ -59,7 +59,7 @@ export class SlidingWindows {
     };
   }
 
-  /** Takes back the newest request. */
+  /** Removes the newest request. */
   giveBack(key: string): void {
     if (this.#windows.get(key)?.times.pop() !== undefined) this.#changed?.add(key);
   }

@@ -116,7 +116,9 @@ export class Authors {
     return { id: identity.id, publicKey: identity.publicKey, owner, keeping: null, seed };
   }
 
-  /** All messages of a first write have one author, and so have first writes at the same time. */
+  /**
+   * All messages of a first write have the same author, also if several first writes run at the same time.
+   */
   #made(keptFor: KeptFor, acts: boolean): KeptAuthor {
     const name = JSON.stringify([keptFor.user, keptFor.agent]);
     const made = this.#unstored.get(name) ?? this.#make(keptFor);

@@ -1,4 +1,4 @@
-/** Random histories against a model that is simple enough to be right by looking at it. */
+/** Random histories, compared with a model that is simple enough to be checked by reading. */
 import { StoaError } from '../../core/errors.js';
 import type { Expect, TestRunner } from '../../core/test-runner.js';
 import { type AgentState, agentStates } from '../model.js';
@@ -62,7 +62,7 @@ class Dice {
   }
 
   one<T>(items: readonly T[]): T {
-    // The list is not empty, and the index lies within it.
+    // The list is not empty, and the index is within it.
     return items[this.upTo(items.length - 1)] as T;
   }
 }
@@ -124,7 +124,7 @@ async function codeOf(attempt: Promise<unknown>): Promise<string | null> {
   }
 }
 
-/** What should be there, and a home that is told the same. */
+/** The expected state, and a home that gets the same calls. */
 class Model {
   readonly agents: ModelAgent[] = [];
 

@@ -1,4 +1,7 @@
-/** What a call of an agent makes of the agent: its first write makes it, and later calls show that it is alive. */
+/**
+ * The effect of a call on the agent that calls: its first write makes the agent, later calls renew its
+ * presence.
+ */
 import type { Limits } from '../../core/settings/limits.js';
 import { type AgentState, type StoredAgent, agentStateBytes, stateOf } from '../model.js';
 import { checkAgentName } from '../rules.js';
@@ -19,12 +22,12 @@ export function agentOfFirstWrite(input: NewAgent, untilMs: number, times: Times
 }
 
 /**
- * An agent after a call of its own. `untilMs` is the end of the longest lease that the call took on a task, or
- * 0: the presence does not end before it.
+ * The agent after one of its own calls. `untilMs` is the end of the longest lease that the call took on a
+ * task, or 0: the presence does not end before it.
  */
 export function onCall(before: StoredAgent, untilMs: number, times: Times): PresenceOutcome {
   const outcome = called(before, untilMs, leaseTimes(times), times.limits, times.nowMs);
-  // The write that registers an agent leaves it as it was registered.
+  // The write that registers an agent does not change the registered agent again.
   const isFirstSign = before.lease === null || before.lease.renewedAtMs === 0;
   if (isFirstSign || !wakingStates.has(stateOf(before.record))) return outcome;
   const woken = applied(outcome.agent, { status: 'running' }, times, { reason: 'call' });

@@ -1,4 +1,4 @@
-/** What an agent is after something happened to it: pure, so that every backend decides alike. */
+/** How an agent changes, as pure functions, so that every home decides the same. */
 import { StoaError } from '../../core/errors.js';
 import { type Outage, extendedByOutages } from '../../core/outages.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -59,7 +59,7 @@ export function newAgent(input: NewAgent, nowMs: number): StoredAgent {
   };
 }
 
-/** The agent with the change made, or the very same object where the change changes nothing. */
+/** The changed agent, or the same object if nothing changes. */
 export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: number): StoredAgent {
   const from = stateOf(before.record);
   const to = change.status ?? from;
@@ -86,7 +86,7 @@ export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: nu
   return after;
 }
 
-/** Throws `version_conflict` where the caller has seen another version. */
+/** Throws `version_conflict` if the caller expects another version. */
 export function checkVersion(version: number, ifVersion: number | undefined): void {
   if (ifVersion === undefined || ifVersion === version) return;
   throw new StoaError('version_conflict', `The agent is at version ${version}, not ${ifVersion}.`, {
@@ -102,7 +102,7 @@ export interface AgentCounts {
   agentsMax: number;
 }
 
-/** Throws `quota_exceeded` where one more agent would be too many. */
+/** Throws `quota_exceeded` if the user cannot have another agent. */
 export function checkAgentQuota({ agents, absent, agentsMax }: AgentCounts, limits: Limits): void {
   const counted = agents - absent;
   if (counted >= agentsMax)
@@ -125,7 +125,7 @@ export function checkAgentQuota({ agents, absent, agentsMax }: AgentCounts, limi
     );
 }
 
-/** When a silent agent becomes idle, or an idle one hibernates. Null where no timer will change the agent. */
+/** When a silent agent becomes idle, or an idle one hibernates. Null if no timer will change the agent. */
 export function activityDueMs(agent: StoredAgent, limits: Limits, outages: readonly Outage[]): number | null {
   if (agent.activeSessions > 0) return null;
   const status = stateOf(agent.record);

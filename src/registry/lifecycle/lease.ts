@@ -7,9 +7,9 @@ import type { Lease } from '../model.js';
 export const dayMs = 86_400_000;
 
 export interface LeaseTimes {
-  /** Of a lease that heartbeats hold. */
+  /** For a lease that heartbeats renew. */
   ttlMs: number;
-  /** Of a lease that the agent's calls hold. */
+  /** For a lease that the agent's calls renew. */
   presenceMs: number;
   graceMs: number;
   /** From the end of an agent's presence until the agent is forgotten. */
@@ -33,7 +33,7 @@ export function leaseTimesOf(
 /** Whether an agent is alive. `none` means that nobody holds its lease and no holder was lost. */
 export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
 
-/** When a lease lapses, the time the server was down added to it. */
+/** The end of a lease, extended by the time that the server was down. */
 function lapsesAtMs(lease: Lease, { outages }: LeaseTimes): number {
   return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, outages);
 }
@@ -43,13 +43,13 @@ export function lostAtMs(lease: Lease, { outages, graceMs }: LeaseTimes): number
   return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs + graceMs, outages);
 }
 
-/** When a lease ends, as its home counts: time in which no server ran does not count. */
+/** When a lease ends. Time in which no server ran does not count. */
 export interface LeaseEnds {
   lapsesAtMs: number;
   lostAtMs: number;
 }
 
-/** A lease as a home answers it. */
+/** A lease as a home returns it. */
 export type CountedLease = Lease & LeaseEnds;
 
 export function counted(lease: Lease, times: LeaseTimes): CountedLease {
@@ -64,7 +64,7 @@ export function presenceOf(lease: CountedLease | null, nowMs: number): Presence 
   return nowMs < lease.lostAtMs ? 'lapsed' : 'lost';
 }
 
-/** When the presence changes next without a write; Infinity where it does not change. */
+/** When the presence changes next without a write; Infinity if it does not change. */
 export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): number {
   if (lease === null) return Infinity;
   switch (presenceOf(lease, nowMs)) {
@@ -78,8 +78,8 @@ export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): num
 }
 
 /**
- * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else
- * holds it by heartbeats.
+ * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while another holder
+ * keeps it with heartbeats.
  */
 export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
   const current = lease === null ? null : settled(lease, times, nowMs);
@@ -98,8 +98,8 @@ export function beat(lease: Lease | null, holder: string, times: LeaseTimes, now
 }
 
 /**
- * The lease after a call of the agent itself. A lease that heartbeats hold is renewed for its holder; one that
- * nobody holds is the agent's from now on. `untilMs`: the end of what the agent holds elsewhere.
+ * The lease after a call of the agent itself. A lease that heartbeats renew is renewed for its holder. A
+ * lease without a holder is given to the agent. `untilMs`: the end of the longest claim or lock of the agent.
  */
 export function callOn(
   lease: Lease | null,
@@ -135,7 +135,7 @@ export function settled(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
   return lease.holder !== null && nowMs >= lostAtMs(lease, times) ? vacated(lease, true) : lease;
 }
 
-/** Throws `fenced` where a writer shows a number below the lease's. */
+/** Throws `fenced` if the number of the writer is lower than that of the lease. */
 export function checkFence(
   lease: Lease | null,
   fence: number | null,

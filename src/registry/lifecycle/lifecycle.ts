@@ -1,4 +1,6 @@
-/** What changes, sessions and idleness make of an agent: pure, so that every home decides alike. */
+/**
+ * How updates, sessions and idleness change an agent, as pure functions, so that every home decides the same.
+ */
 import type { Change } from '../../core/change.js';
 import { StoaError } from '../../core/errors.js';
 import type { Outage } from '../../core/outages.js';
@@ -20,10 +22,10 @@ import { firstLease, noLease } from './presence.js';
 import { agentNotFound } from '../refusals.js';
 import { type AgentVerb, stateForSession, verbPath } from './transitions.js';
 
-/** By which a home decides. */
+/** The clock of the home. */
 export interface Times {
   readonly limits: Limits;
-  /** When no server ran; empty where servers come and go. */
+  /** The times when no server ran; empty on a home with many servers. */
   readonly outages: readonly Outage[];
   readonly nowMs: number;
 }
@@ -34,7 +36,7 @@ export interface AgentOutcome {
   changes: readonly Change[];
 }
 
-/** The same object as before where the change changes nothing. */
+/** The same object as before if nothing changes. */
 export function applied(
   before: StoredAgent,
   change: AgentChange,
@@ -63,7 +65,7 @@ export function moved(before: StoredAgent, verb: AgentVerb, times: Times): Agent
 }
 
 /**
- * What a put asks of an agent that exists: the fields that it names, and defaults for the rest of its spec.
+ * The change that a put makes to an existing agent: the given fields, and defaults for the rest of its spec.
  */
 export function putChange(before: StoredAgent, input: PutAgent): AgentChange {
   const { name, labels, errorMessage } = input;
@@ -71,7 +73,7 @@ export function putChange(before: StoredAgent, input: PutAgent): AgentChange {
   return { name, status, spec: { ...agentSpecDefaults, ...input.spec }, labels, errorMessage };
 }
 
-/** Refuses a put that would make an agent with a version or a state that a new agent does not have. */
+/** Refuses a put that would create an agent with another version or status than a new agent has. */
 export function checkNewPut({ agentId, status }: PutAgent, { ifVersion }: WriteGuard): void {
   if (ifVersion !== undefined && ifVersion !== 0) throw agentNotFound(agentId);
   if (status !== undefined && status !== 'provisioning')
@@ -85,7 +87,7 @@ export function checkNewPut({ agentId, status }: PutAgent, { ifVersion }: WriteG
     );
 }
 
-/** The timer of idleness rang. Answers null for a timer that is a leftover: a later one is set. */
+/** The idle timer fired. Returns null for an outdated timer: a later one is set. */
 export function onActivityTimer(agent: StoredAgent, times: Times): AgentOutcome | null {
   const { activityTimerAtMs } = agent.meta;
   if (activityTimerAtMs === null || activityTimerAtMs > times.nowMs) return null;
@@ -123,7 +125,7 @@ export function opened(
   };
 }
 
-/** Answers null for a session that is closed already. */
+/** Returns null if the session is closed already. */
 export function closed(
   agent: StoredAgent,
   session: SessionRecord,
@@ -143,8 +145,8 @@ export function closed(
 export type RestoredAgent = Pick<StoredAgent, 'record' | 'meta'> & { lease?: Lease | null | undefined };
 
 /**
- * An agent as an export had it, over the one that is there. A fencing number never falls; quota and states
- * were judged before.
+ * An agent of an export, written over the stored agent. A fencing number never falls; quota and status were
+ * checked before.
  */
 export function restored(
   given: RestoredAgent,
@@ -161,14 +163,14 @@ export function restored(
   return { agent, changes: [agentChange('agent.imported', agent)] };
 }
 
-/** Sets the timer of idleness for when it is due, or takes it away. */
+/** Sets the idle timer, or removes it. */
 export function rescheduled(agent: StoredAgent, { limits, outages, nowMs }: Times): StoredAgent {
   const dueMs = activityDueMs(agent, limits, outages);
   const activityTimerAtMs = dueMs === null ? null : Math.max(dueMs, nowMs);
   return { ...agent, meta: { ...agent.meta, activityTimerAtMs } };
 }
 
-/** A sign of life that changes nothing a reader sees; sets the timer of idleness where none is set. */
+/** A sign of life that readers do not see. Sets the idle timer if none is set. */
 function withSign(agent: StoredAgent, times: Times): StoredAgent {
   const noted = { ...agent, meta: { ...agent.meta, activeAtMs: times.nowMs } };
   return agent.meta.activityTimerAtMs === null ? rescheduled(noted, times) : noted;

@@ -1,4 +1,7 @@
-/** What heartbeats, releases and time make of an agent's lease: pure, so that every home decides alike. */
+/**
+ * How heartbeats, releases and time change the lease of an agent, as pure functions, so that every home
+ * decides the same.
+ */
 import type { Change } from '../../core/change.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -10,19 +13,19 @@ import { type AgentRecord, type Lease, type StoredAgent, stateOf } from '../mode
 import type { WriteGuard } from '../port.js';
 
 /**
- * The home announces `ended`, lets other domains take back what the agent held, stores the agent, and
- * announces the rest.
+ * The home announces `ended`, lets other domains release what the agent held, stores the agent, and announces
+ * the rest.
  */
 export interface PresenceOutcome {
   agent: StoredAgent;
   /** The agent has been away for so long that the home removes it. */
   forgotten?: boolean;
-  /** The change that says that a presence ended; null where none did. */
+  /** The change that announces the end of a presence; null if no presence ended. */
   ended: Change | null;
   changes: readonly Change[];
 }
 
-/** A lease that nobody has held. */
+/** A lease that never had a holder. */
 export const noLease: Lease = {
   holder: null,
   fence: 0,
@@ -34,8 +37,8 @@ export const noLease: Lease = {
 };
 
 /**
- * The lease that an agent under an id of the caller's own begins with: nobody's, above every number that was
- * given out.
+ * The first lease of an agent whose id the caller chose: without a holder, and with a number above every
+ * number given out.
  */
 export function firstLease(fenceOfDeleted: number): Lease | null {
   return fenceOfDeleted === 0 ? null : { ...noLease, fence: fenceOfDeleted + 1 };
@@ -83,7 +86,7 @@ export function called(
   };
 }
 
-/** Without a holder, for any holder. Answers null where nobody holds the lease. */
+/** Without `holder`, any holder's lease is released. Returns null if the lease has no holder. */
 export function release(
   agent: StoredAgent,
   holder: string | null,
@@ -108,15 +111,14 @@ export function release(
 }
 
 /**
- * The timer is set for the end of the lease of that moment; where heartbeats came since then, it is set
- * again. After the presence has ended, it is set for the time when the agent is forgotten. Answers null for a
- * timer that is a leftover.
+ * The timer was set for the end of the lease at that time; after later heartbeats it is set again. After the
+ * presence has ended, it is set for the time when the agent is forgotten. Returns null for an outdated timer.
  */
 export function onLeaseTimer(agent: StoredAgent, times: LeaseTimes, nowMs: number): PresenceOutcome | null {
   const { lease } = agent;
   if (lease === null || lease.timerAtMs === null || lease.timerAtMs > nowMs) return null;
   if (lease.holder === null) {
-    // An agent that is stopped or has sessions is kept; the next look is a day later.
+    // An agent that is stopped or has sessions is kept; it is checked again a day later.
     const kept = { ...agent, lease: { ...lease, timerAtMs: nowMs + dayMs } };
     return { agent: kept, ended: null, changes: [], forgotten: isAbsent(agent) };
   }
@@ -125,8 +127,8 @@ export function onLeaseTimer(agent: StoredAgent, times: LeaseTimes, nowMs: numbe
 }
 
 /**
- * Whether an agent was present, has gone away and holds nothing: it does not count in the quota, and it is
- * forgotten after a time. A stopped agent is kept: somebody stopped it in order to start it again.
+ * Whether an agent is lost and holds nothing: it does not count in the quota, and is forgotten after some
+ * time. A stopped agent is kept, because it was stopped to be started again.
  */
 export function isAbsent({ lease, activeSessions, record }: StoredAgent): boolean {
   return (
@@ -151,13 +153,15 @@ function settledOf(
   return { lease: vacated(lease, true), ended: agentChange('agent.lost', agent, { holder, fence }) };
 }
 
-/** One timer a lease. A heartbeat finds it set and leaves it alone. */
+/** One timer for each lease. A heartbeat does not change a timer that is set. */
 function withTimer(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
   const dueMs = lease.holder === null ? nowMs + times.forgottenAfterMs : lostAtMs(lease, times);
   return lease.timerAtMs === null || lease.timerAtMs > dueMs ? { ...lease, timerAtMs: dueMs } : lease;
 }
 
-/** Throws for an agent that cannot be removed: one that works, or to be forgotten, one that is present. */
+/**
+ * Throws for an agent that cannot be removed: one that is not at rest, or for `forget`, one that is present.
+ */
 export function checkRemovable(agent: StoredAgent, forgets: boolean, times: LeaseTimes, nowMs: number): void {
   const status = stateOf(agent.record);
   if (!forgets) return checkDeletable(status);
@@ -165,7 +169,7 @@ export function checkRemovable(agent: StoredAgent, forgets: boolean, times: Leas
   if (isPresent && !isAtRest(status)) throw agentIsPresent(agent.record.name);
 }
 
-/** The record's own time of the last heartbeat follows lazily, without a new version. */
+/** The time of the last heartbeat in the record is updated only sometimes, without a new version. */
 function followed(record: AgentRecord, { heartbeatRecordSeconds }: Limits, nowMs: number): AgentRecord {
   const last = record.last_heartbeat_at;
   if (last !== null && nowMs - last < heartbeatRecordSeconds * 1_000) return record;

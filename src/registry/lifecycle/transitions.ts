@@ -21,7 +21,7 @@ export type AgentVerb = (typeof agentVerbs)[number];
  *
  * `start` and `stop` go one step towards running and stopped: what runs the agent reports the
  * arrival, with the same verb or by setting the status. `restart` goes all the way to provisioning
- * in one transaction, each step one of the table. `wake` asks for a sleeping agent.
+ * in one transaction, each step one of the table. `wake` requests that a hibernating agent runs.
  */
 const verbPaths: Readonly<Record<AgentVerb, Partial<Record<AgentState, readonly AgentState[]>>>> = {
   start: {
@@ -50,7 +50,7 @@ const verbPaths: Readonly<Record<AgentVerb, Partial<Record<AgentState, readonly 
   wake: { idle: ['running'], hibernating: ['provisioning'], stopped: ['provisioning'] },
 };
 
-/** Where each verb would lead if the table allowed it: what a refusal names. */
+/** The status that each verb leads to, for the error if the table does not allow it. */
 const verbGoals: Readonly<Record<AgentVerb, AgentState>> = {
   start: 'running',
   stop: 'stopped',
@@ -59,7 +59,7 @@ const verbGoals: Readonly<Record<AgentVerb, AgentState>> = {
   wake: 'running',
 };
 
-/** Throws `invalid_transition`, naming both states, where the table has no such step. */
+/** Throws `invalid_transition`, with both states, if the table does not have the step. */
 export function checkTransition(from: AgentState, to: AgentState): void {
   const allowed = transitions[from];
   if (allowed.includes(to)) return;
@@ -69,7 +69,7 @@ export function checkTransition(from: AgentState, to: AgentState): void {
   });
 }
 
-/** The steps that a verb takes from a state; throws `invalid_transition` where there are none. */
+/** The steps of a verb from a state. Throws `invalid_transition` if there are none. */
 export function verbPath(verb: AgentVerb, from: AgentState): readonly AgentState[] {
   const path = verbPaths[verb][from];
   if (path !== undefined) return path;
@@ -85,7 +85,7 @@ export function verbPath(verb: AgentVerb, from: AgentState): readonly AgentState
   );
 }
 
-/** What opening a session asks of an agent: its next state, or null where it stays. */
+/** The next status of an agent when a session is opened; null if the status stays. */
 export function stateForSession(from: AgentState): AgentState | null {
   if (from === 'running') return null;
   if (from === 'idle') return 'running';
@@ -99,7 +99,7 @@ export function stateForSession(from: AgentState): AgentState | null {
   });
 }
 
-/** Whether somebody has ended the agent's work. */
+/** Whether the agent was stopped on purpose. */
 export function isAtRest(status: AgentState): boolean {
   return status === 'stopped' || status === 'error';
 }

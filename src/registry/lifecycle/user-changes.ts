@@ -1,4 +1,4 @@
-/** What a user is after something happened: pure, so that every home decides alike. */
+/** How a user changes, as pure functions, so that every home decides the same. */
 import type { Limits } from '../../core/settings/limits.js';
 import type { StoredUser, UserRecord } from '../model.js';
 import type { UserChange } from '../port.js';
@@ -8,7 +8,7 @@ export function newUser(userId: string, nowMs: number): UserRecord {
   return { user_id: userId, email: '', created_at: nowMs, last_seen_at: nowMs };
 }
 
-/** The user with the change made, or the very same object where the change changes nothing. */
+/** The changed user, or the same object if nothing changes. */
 export function changedUser(before: StoredUser, change: UserChange): StoredUser {
   const email = change.email ?? before.record.email;
   const agentsMax = change.agentsMax === undefined ? before.agentsMax : change.agentsMax;
@@ -16,7 +16,7 @@ export function changedUser(before: StoredUser, change: UserChange): StoredUser 
   return { ...before, record: { ...before.record, email }, agentsMax };
 }
 
-/** Whether a call of the user was noted so lately that another one is not noted. */
+/** Whether a call of the user was recorded so recently that the next one is not recorded. */
 export function isSeenLately(
   record: UserRecord,
   { lastSeenSeconds }: Pick<Limits, 'lastSeenSeconds'>,

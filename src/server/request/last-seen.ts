@@ -9,7 +9,7 @@ const usersMax = 10_000;
 export class LastSeen {
   readonly #stoa: Stoa;
   readonly #pauseMs: number;
-  /** An entry holds for `lastSeenSeconds`. It saves a read of the user, 9 µs or 15 % of a GET. */
+  /** An entry is valid for `lastSeenSeconds`. It saves a read of the user, 9 µs or 15 % of a GET. */
   readonly #notedAtMs = new LRUCache<string, number>({ max: usersMax });
 
   readonly #agentPauseMs: number;

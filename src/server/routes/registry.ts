@@ -24,7 +24,7 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
     stoa.registry.updateAgent(caller, params.agent_id, body, { ifVersion }),
   delete: async ({ stoa, caller, params, ifVersion, streams }) => {
     const removed = await stoa.registry.deleteAgent(caller, params.agent_id, { ifVersion });
-    // The signature of a deleted agent gives no access any more.
+    // The signature of a deleted agent no longer gives access.
     streams.endOf(({ agentId }) => agentId === removed);
     return undefined;
   },

@@ -32,7 +32,7 @@ export function measureCensus(registry: Registry, { operations, onError }: Stoa)
   });
 }
 
-/** A state that nothing is in any more shows 0, not its last number. */
+/** A state that became empty shows 0, not its last number. */
 function withZeros<Name extends string>(
   names: readonly Name[],
   counts: Readonly<Partial<Record<Name, number>>>,

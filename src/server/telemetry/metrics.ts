@@ -113,7 +113,7 @@ export class Metrics {
     );
   }
 
-  /** What servers that share a home have beside the others. */
+  /** Metrics that only servers with a shared home have. */
   #measureCluster({ operations }: Stoa, onError: (error: unknown) => void): void {
     const facts = (name: string, help: string, of: (load: ServerLoad) => number): void =>
       gauge([this.registry], name, help, () => {

@@ -1,4 +1,4 @@
-/** Documents that other programs wrote: given their place in the index by key, so that lists show them. */
+/** Adds documents that other programs wrote to the index by key, so that lists show them. */
 import { LRUCache } from 'lru-cache';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import type { Scope } from '../../datastore/model.js';
@@ -19,14 +19,14 @@ export interface AdoptionOptions {
 /** Documents that are read and written together: there may be any number of them, with values of any size. */
 const adoptedTogether = 50;
 
-/** Namespaces of which it is remembered when they were looked through. */
+/** Namespaces whose time of the last scan is cached. */
 const rememberedMax = 10_000;
 
 export class Adoption {
   readonly #options: AdoptionOptions;
   /**
-   * When each namespace was last looked through, by the clock of this process, which is never set back. It
-   * saves a query to CouchDB for each list.
+   * When each namespace was last scanned, by the clock of this process, which is never set back. It saves a
+   * query to CouchDB for each list.
    */
   readonly #lookedAtMs = new LRUCache<string, number>({ max: rememberedMax });
 
@@ -35,8 +35,8 @@ export class Adoption {
   }
 
   /**
-   * Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`,
-   * just now.
+   * Resolves when the last scan of the namespace is less than `foreignDocumentsSeconds` old; with `isFresh`,
+   * after a new scan.
    */
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
@@ -66,13 +66,13 @@ export class Adoption {
       const outcomes = await writes.bulk(found.map(placed));
       const [failure] = outcomes.filter(({ error }) => error !== undefined && error !== 'conflict');
       if (failure !== undefined) throw refused(failure);
-      // Those that changed meanwhile are found by the next look.
+      // Documents that changed meanwhile are found by the next scan.
       if (found.length < adoptedTogether || outcomes.every(({ error }) => error !== undefined)) return;
     }
   }
 }
 
-/** The document with its place in our index; nothing else of it changes. */
+/** The document with its entry for our index; its other fields do not change. */
 function placed(document: CouchDocument): CouchDocument {
   return {
     ...document,

@@ -60,7 +60,7 @@ export class CouchClient {
     await this.#transport.expect('GET', `/${encodeURIComponent(database)}`, undefined, true);
   }
 
-  /** Makes an index where it is missing; answers the name of its design document. */
+  /** Creates an index if it is missing, and returns the name of its design document. */
   async createIndex(database: string, definition: IndexDefinition): Promise<string> {
     const { id } = await this.#transport.expect(
       'POST',
@@ -71,7 +71,7 @@ export class CouchClient {
     return String(id).replace('_design/', '');
   }
 
-  /** Makes a design document where it is missing; one of that name that is there stays. */
+  /** Creates a design document if it is missing; an existing one of that name stays. */
   async createDesign(
     database: string,
     name: string,
@@ -86,7 +86,7 @@ export class CouchClient {
     if (status >= 400 && status !== 409) throw refusal(status, body);
   }
 
-  /** What a view has added up, group by group. */
+  /** The sums of a view, group by group. */
   async reduced(
     database: string,
     design: string,
@@ -116,7 +116,7 @@ export class CouchClient {
     return typeof name === 'string' ? name : undefined;
   }
 
-  /** The documents with these ids, in their order; undefined where a document does not exist. */
+  /** The documents with these ids, in their order; undefined if a document does not exist. */
   async getAll(database: string, ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
     if (ids.length === 0) return [];
     const body = await this.#transport.expect(
@@ -143,8 +143,7 @@ export class CouchClient {
   }
 
   /**
-   * The tombstone of a deleted document with its fields; undefined where no document was deleted under this
-   * id.
+   * The tombstone of a deleted document with its fields; undefined if no document was deleted under this id.
    */
   async tombstone(database: string, id: string): Promise<CouchDocument | undefined> {
     const listed = await this.#transport.expect(
@@ -166,8 +165,8 @@ export class CouchClient {
 
   /** Every document in the order of the ids, design documents among them. */
   async allAfter(database: string, after: string | null, limit: number): Promise<CouchDocument[]> {
-    // From the last one on and not past a number of rows: it may be gone by now, and the next must not be
-    // taken for it.
+    // Starts at the last document instead of skipping rows: if that document was deleted, the next one must
+    // not be skipped.
     const start = after === null ? '' : `&startkey=${encodeURIComponent(JSON.stringify(after))}`;
     const body = await this.#transport.expect(
       'GET',
@@ -193,7 +192,10 @@ export class CouchClient {
     return (body['rows'] as readonly { id: string }[]).map(({ id }) => id);
   }
 
-  /** Writes many documents; each succeeds or conflicts for itself. Not tried again: it may have happened. */
+  /**
+   * Writes many documents. Each succeeds or conflicts separately. Not tried again, because the write may have
+   * happened.
+   */
   async bulk(database: string, docs: readonly CouchDocument[]): Promise<BulkResult[]> {
     if (docs.length === 0) return [];
     const body = await this.#transport.expect(
@@ -223,7 +225,7 @@ export class CouchClient {
     return found;
   }
 
-  /** Ends the requests under way: their callers get the error `closed`. */
+  /** Ends the running requests: their callers get the error `closed`. */
   close(): void {
     this.#transport.close();
   }

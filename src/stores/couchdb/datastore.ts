@@ -269,7 +269,7 @@ export class CouchDataStore implements DocumentStore {
     }
   }
 
-  /** What a write makes of the stored document. */
+  /** The document after a write. */
   #merged(
     scope: Scope,
     write: DocumentWrite,

@@ -31,8 +31,8 @@ export function couchId(scope: Scope, key: string): string {
 }
 
 /**
- * CouchDB orders text by language; hex digits have the same order in every one, and UTF-8 bytes that of code
- * points.
+ * CouchDB orders text by language. Hex digits have the same order in every language, and UTF-8 bytes are in
+ * code-point order.
  */
 export function orderKey(key: string): string {
   return Buffer.from(key).toString('hex');
@@ -40,7 +40,7 @@ export function orderKey(key: string): string {
 
 /**
  * `indexedAt` names the write that `sizeBytes` and `keyHex` belong to, because another program may change a
- * document and leave them.
+ * document without updating them.
  */
 export function toCouch(record: DocumentRecord, before: CouchDocument | undefined): CouchDocument {
   const metadataJson = JSON.stringify(record.metadata);
@@ -48,7 +48,7 @@ export function toCouch(record: DocumentRecord, before: CouchDocument | undefine
     ...toSeedFields(record),
     _id: couchId(scopeOf(record), record.key),
     ...(before?._rev !== undefined && { _rev: before._rev }),
-    // The last counted reads stay known, so that they do not count again when their answer was lost.
+    // The id of the last counted reads stays, so that they are not counted twice if their answer was lost.
     ...(before?.['readsId'] !== undefined && { readsId: before['readsId'] }),
     keyHex: orderKey(record.key),
     sizeBytes: sizeOf(record),
@@ -77,7 +77,7 @@ export function fromCouch(document: CouchDocument): DocumentRecord {
   return fromSeedFields(fields, typeof valueText === 'string' ? valueText : undefined);
 }
 
-/** Undefined where the document itself must be read. */
+/** Undefined if the document itself must be read. */
 export function summaryOf(document: CouchDocument): KeySummary | undefined {
   const { key, version, sizeBytes, updatedAt, indexedAt } = document;
   if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt)
@@ -90,7 +90,7 @@ export function summaryOf(document: CouchDocument): KeySummary | undefined {
   };
 }
 
-/** Two owners can share one id, and CouchDB's order takes some texts for equal that are not. */
+/** Two owners can share one id, and CouchDB's collation considers some different texts equal. */
 export function isOf(scope: Scope, document: CouchDocument): boolean {
   return document['userId'] === scope.user && document['namespace'] === scope.namespace;
 }

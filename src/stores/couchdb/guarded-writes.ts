@@ -1,4 +1,4 @@
-/** Writes on condition of the revision that was seen: each happens once, also when its answer is lost. */
+/** Writes that require the revision that was read: each happens once, even if its answer is lost. */
 import type { Scope } from '../../datastore/model.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -12,7 +12,9 @@ import { isUnanswered } from './transport.js';
 const documentsPerRequest = 500;
 const requestBytesMax = 4 * 1024 * 1024;
 
-/** What an item makes of the stored document: an answer, and the new document unless nothing is written. */
+/**
+ * The result of an item for the stored document: an answer, and the new document unless nothing is written.
+ */
 interface Decision<Answer> {
   answer: Answer;
   document?: CouchDocument;
@@ -48,7 +50,7 @@ export class GuardedWrites {
     ).flat();
   }
 
-  /** Writes in chunks; throws where an answer was lost. */
+  /** Writes in chunks. Throws if an answer was lost. */
   async bulk(documents: readonly CouchDocument[]): Promise<BulkResult[]> {
     const { results, fault } = await this.#send(documents);
     if (fault !== undefined) throw fault;
@@ -81,7 +83,7 @@ export class GuardedWrites {
       try {
         seen = await this.look(ids);
       } catch (error) {
-        // Some are written by now: each says for itself what became of it.
+        // Some are already written: each document shows whether its write happened.
         if (attempts === 1 || !(error instanceof StoaError)) throw error;
         for (const index of open) results[index] = error;
         break;
@@ -126,7 +128,7 @@ export class GuardedWrites {
   }
 
   /**
-   * The outcome of a write without an answer, from the current document. Unknown where another writer has
+   * The outcome of a write without an answer, from the current document. Unknown if another writer has
    * written since.
    */
   async #outcomeOf(
@@ -138,12 +140,12 @@ export class GuardedWrites {
     if (found !== undefined && found[mark] === sent[mark]) return 'done';
     if (found === undefined && sent['_deleted'] === true)
       return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
-    // Sent again on the same revision, only one of the two can succeed, even if the first is still on its
-    // way.
+    // If the write is sent again with the same revision, only one of the two can succeed, even if the first
+    // is still running.
     return found?._rev === sent._rev ? 'undone' : 'unknown';
   }
 
-  /** Fewer results than documents, and the error, where an answer was lost. Later documents are not sent. */
+  /** If an answer was lost: fewer results than documents, and the error. Later documents are not sent. */
   async #send(documents: readonly CouchDocument[]): Promise<{ results: BulkResult[]; fault?: StoaError }> {
     const results: BulkResult[] = [];
     for (let start = 0; start < documents.length;) {

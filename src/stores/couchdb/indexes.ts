@@ -17,8 +17,8 @@ export const keyIndex = ours('idx-user-namespace-key', { fields: ['userId', 'nam
 export const expiryIndex = ours('idx-expires', { fields: ['expiresAt'] });
 
 /**
- * Only documents that have no place in the index by key. On CouchDB 3.4 a look through a namespace of 8,003
- * documents examined 3 of them in 8 ms; from the seed's index it examined all of them in 5 s.
+ * Only documents that are not in the index by key. On CouchDB 3.4 a scan of a namespace of 8,003 documents
+ * examined 3 of them in 8 ms; with the seed's index it examined all of them in 5 s.
  */
 export const foreignIndex = ours('idx-user-namespace-foreign', {
   fields: ['userId', 'namespace'],

@@ -7,15 +7,16 @@ import type { CouchClient } from './client.js';
 import { orderKey } from './documents.js';
 
 /**
- * The number changes with the functions below: a view that is there is never replaced under another process.
+ * The number changes with the functions below: an existing view is never replaced while another process uses
+ * it.
  */
 const designName = 'stoa-namespaces-2';
 const viewName = 'totals';
 
 /**
  * Written for old JavaScript engines of CouchDB. Names are in hex, because its collation takes some different
- * texts as equal. Sizes come from Stoa's writes, or are measured where another program has written since;
- * times are microseconds since 1970.
+ * texts as equal. Sizes come from Stoa's writes, or are measured if another program has written since; times
+ * are microseconds since 1970.
  */
 const map = `function (doc) {
   function hex(text) {
@@ -72,7 +73,7 @@ interface Row {
   value: { sum: number; count: number; max: number };
 }
 
-/** What the documents themselves say about a namespace. */
+/** The totals of a namespace, computed from its documents. */
 export interface NamespaceTotals {
   count: number;
   sizeBytes: number;
@@ -91,7 +92,7 @@ export class NamespaceView {
     this.#limits = limits;
   }
 
-  /** Made where it is missing, and waited for until it can be used. */
+  /** Created if it is missing. Resolves when it can be used. */
   async prepare(): Promise<void> {
     await this.#client.createDesign(this.#database, designName, { [viewName]: { map, reduce } });
     await this.#rows('', 'size', [], []);
@@ -127,8 +128,7 @@ export class NamespaceView {
       this.#limits.backendInFlightMax,
       async (name): Promise<[string, NamespaceTotals] | undefined> => {
         const id = orderKey(name);
-        // Only where something may have expired and is not swept yet, the live ones are asked for by
-        // themselves.
+        // If documents may have expired that are not swept yet, the live ones are queried separately.
         const isExact = !expiring.has(id);
         const size = isExact ? sizes.get(id) : await this.#live(user, 'size', name, nowMs, signal);
         const updated = isExact ? updates.get(id) : await this.#live(user, 'updated', name, nowMs, signal);
@@ -171,12 +171,12 @@ export class NamespaceView {
       endkey: [orderKey(user), kind, ...last, {}],
       group_level: kind === 'agents' ? 4 : 3,
     };
-    // What the functions above make.
+    // The result of the functions above.
     return (await this.#client.reduced(this.#database, designName, viewName, range, signal)) as Row[];
   }
 }
 
-/** Where no document says when it was written. */
+/** If no document has a time of its write. */
 const unknownTime = '1970-01-01T00:00:00Z';
 
 function timeOf(microseconds: number | undefined): string {

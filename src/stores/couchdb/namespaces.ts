@@ -14,7 +14,7 @@ import { seedIndex } from './indexes.js';
 import { NamespaceView } from './namespace-view.js';
 import { isUnanswered } from './transport.js';
 
-/** Namespaces that are remembered as ensured. */
+/** Namespaces whose index is known to exist. */
 const rememberedMax = 10_000;
 
 export class CouchNamespaces implements AgentsStore {
@@ -139,10 +139,10 @@ export class CouchNamespaces implements AgentsStore {
     return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
   }
 
-  /** The name stays when the namespace is cleared. A list checks what is in it. */
+  /** The name stays when the namespace is cleared. A list checks whether it has documents. */
   async #keepNamespace(scope: Scope): Promise<void> {
     if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
-    // Another process may keep it at the same moment, which is as good.
+    // Another process may store it at the same moment, with the same result.
     await this.#client.bulk(this.#namespaces, [
       { _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] },
     ]);
@@ -165,7 +165,7 @@ export class CouchNamespaces implements AgentsStore {
         const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
         if (outcome?.error === undefined) return;
       } catch (error) {
-        // Whether it happened shows at the next look: the same change twice is the change once.
+        // If the outcome is unknown, the change is made again later: making it twice has the same result.
         if (!isUnanswered(error) || attempts >= this.#limits.backendAttemptsMax) throw error;
       }
       if (attempts >= this.#limits.updateAttemptsMax) throw contended(scope.namespace, attempts);

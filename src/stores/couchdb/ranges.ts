@@ -36,8 +36,8 @@ export class CouchRanges {
   }
 
   /**
-   * One page of the index. Expired documents are among it, and documents whose owner CouchDB's order takes
-   * for this one.
+   * One page of the index. It may contain expired documents, and documents of an owner that CouchDB's
+   * collation considers equal.
    */
   page(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
     return this.#client.find(this.#database, rangeQuery(scope, range, fields), range.signal);
@@ -52,8 +52,8 @@ function rangeQuery(
   const first = orderKey(prefix);
   const isAfter = after !== null && orderKey(after) >= first;
   return {
-    // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with
-    // the prefix.
+    // A key has two digits for each byte. So the key with one more digit comes right after it, and with "g"
+    // after every key with the prefix.
     selector: {
       userId: scope.user,
       namespace: scope.namespace,

@@ -1,4 +1,4 @@
-/** The way to a CouchDB server: JSON both ways, requests bounded in time, errors in Stoa's words. */
+/** Requests to a CouchDB server: JSON, with a time limit, and with errors of Stoa. */
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { withRetries } from '../retries.js';
@@ -8,10 +8,10 @@ export interface Answer {
   body: Record<string, unknown>;
 }
 
-/** Refused for the moment, and nothing was done. */
+/** The request was refused for now, and nothing was done. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503]);
 
-/** There was no connection, so that nothing was done either. */
+/** There was no connection, so nothing was done. */
 const unconnectedCodes: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -20,7 +20,7 @@ const unconnectedCodes: ReadonlySet<unknown> = new Set([
   'ENETUNREACH',
 ]);
 
-/** Nobody can say whether the request was carried out. */
+/** It is unknown whether the request was carried out. */
 export function isUnanswered(error: unknown): error is StoaError {
   return (
     error instanceof StoaError &&
@@ -29,7 +29,7 @@ export function isUnanswered(error: unknown): error is StoaError {
   );
 }
 
-/** The server took the request and did not answer in time. It may be at work on an index. */
+/** The server received the request and did not answer in time. It may be updating an index. */
 export function isLate(error: unknown): boolean {
   return isUnanswered(error) && error.details?.['late'] === true;
 }
@@ -67,14 +67,15 @@ export class CouchTransport {
     return body;
   }
 
-  /** Ends the requests under way: their callers get the error `closed`. */
+  /** Ends the running requests: their callers get the error `closed`. */
   close(): void {
     this.#isClosed = true;
     for (const request of this.#underWay) request.abort(closed());
   }
 
   /**
-   * A safe request is tried again after any failure; another one only when the server refused it untouched.
+   * A safe request is tried again after any failure; any other request only if the server refused it without
+   * doing anything.
    */
   send(method: string, path: string, payload: unknown, isSafe: boolean): Promise<Answer> {
     return withRetries(
@@ -161,7 +162,7 @@ export function refusal(status: number, body: Record<string, unknown>): StoaErro
   return new StoaError(
     status >= 500 ? 'backend_unavailable' : 'engine',
     `CouchDB reported ${status}: ${reason}.`,
-    // Its own word for work that takes longer than its settings allow.
+    // CouchDB's error for work that takes longer than its settings allow.
     body['error'] === 'timeout' ? { details: { late: true } } : {},
   );
 }

@@ -6,13 +6,13 @@ import { idOf } from './items.js';
 
 /** Adds up the reads of one document. A deleted document, or one of another owner, is not changed. */
 export async function recordAccess(client: DynamodbClient, table: string, read: AccessRead): Promise<void> {
-  // An attempt whose answer was lost is sent again: by its id it is known, and does not count twice.
+  // If the answer was lost, the update is sent again. Its id prevents that it counts twice.
   const readsId = newWriteId();
   if (read.last !== null && (await update(client, table, read, read.last, readsId))) return;
   await update(client, table, read, null, readsId);
 }
 
-/** False where the document is gone or, with a last reader, was touched later by another client. */
+/** False if the document was deleted or, with a last reader, was read or written later by another client. */
 async function update(
   client: DynamodbClient,
   table: string,

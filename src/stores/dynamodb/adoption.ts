@@ -1,4 +1,4 @@
-/** Documents that other programs wrote into the table: given their place in the index by scope and key. */
+/** Adds documents that other programs wrote into the table to the index by scope and key. */
 import { LRUCache } from 'lru-cache';
 import type { Scope } from '../../datastore/model.js';
 import { messageOf } from '../../core/errors.js';
@@ -17,35 +17,35 @@ export interface AdoptionOptions {
   onAgents: (scope: Scope, agents: (string | null)[]) => Promise<void>;
 }
 
-/** Namespaces of which it is remembered when the next look is due. */
+/** Namespaces whose time of the next scan is cached. */
 const rememberedMax = 10_000;
 
 /**
- * Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity.
+ * The largest share of the time in which a namespace is scanned: a scan reads all of it and costs capacity.
  */
 const lookingShare = 0.1;
 
 interface Look {
   /**
-   * When the next look may begin, by the clock of this process, which is never set back; Infinity while one
-   * waits or is under way.
+   * When the next scan may begin, by the clock of this process, which is never set back; Infinity while a
+   * scan waits or runs.
    */
   dueMs: number;
-  /** What lists wait for. */
+  /** Lists wait for this. */
   done: Promise<void>;
 }
 
 /**
- * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is looked
- * through before its first list, and later again behind the lists: the seed's index does not say which of
- * its entries are new, and reading all of it takes its time. That a namespace was looked through once is
- * kept beside the agents, for every process.
+ * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is scanned
+ * before its first list, and later in the background: the seed's index does not show which of its entries are
+ * new, and reading all of it takes long. The first scan of a namespace is recorded beside its agents, for
+ * every process.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** By namespace; a look that failed is dropped. It saves a round trip to DynamoDB for each list. */
+  /** By namespace; a failed scan is dropped. It saves a round trip to DynamoDB for each list. */
   readonly #looks = new LRUCache<string, Look>({ max: rememberedMax });
-  /** Looks behind the lists, one at a time. */
+  /** Scans in the background, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;
 
@@ -53,7 +53,7 @@ export class Adoption {
     this.#options = options;
   }
 
-  /** Resolves when the namespace was looked through once; with `isFresh`, by a look that begins now. */
+  /** Resolves when the namespace was scanned once; with `isFresh`, after a scan that begins now. */
   async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
     if (isFresh) {
       await this.#look(scope);
@@ -75,12 +75,12 @@ export class Adoption {
     if (performance.now() >= look.dueMs) this.#lookBehind(scope, look);
   }
 
-  /** A look that is still under way ends with the connection. */
+  /** A running scan ends with the connection. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /** Another process may have been the first: then the next look is behind the list. */
+  /** Another process may have scanned it first: then the next scan runs in the background. */
   async #first(scope: Scope, look: Look): Promise<void> {
     if (await this.#wasLookedThrough(scope)) {
       look.dueMs = 0;
@@ -197,7 +197,7 @@ export class Adoption {
         },
       });
     } catch (error) {
-      // Another writer changed the document in between; its write wins, and the next look finds the document.
+      // Another writer changed the document in between; its write wins, and the next scan finds the document.
       if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
     }
     await onAgents(scope, [item['createdByAgent']?.S ?? null, item['lastAccessedByAgent']?.S ?? null]);

@@ -1,10 +1,10 @@
-/** The way to DynamoDB: the driver loaded on demand, requests tried again, errors in Stoa's words. */
+/** Requests to DynamoDB: the driver is loaded on demand, requests are retried, errors are those of Stoa. */
 import { type ErrorCode, StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { importOptional } from '../../core/optional-package.js';
 import { backOff, withRetries } from '../retries.js';
 
-/** An attribute as it travels: one member is there. */
+/** An attribute in a request or an answer: it has exactly one member. */
 export interface AttributeValue {
   S?: string;
   N?: string;
@@ -119,7 +119,7 @@ export interface Operations {
   };
 }
 
-/** As much of @aws-sdk/client-dynamodb as is used. */
+/** The part of @aws-sdk/client-dynamodb that is used. */
 interface Driver {
   DynamoDBClient: new (settings: Record<string, unknown>) => {
     send(command: object): Promise<unknown>;
@@ -130,7 +130,7 @@ type Commands = {
   [Name in keyof Operations as `${Name}Command`]: new (input: Operations[Name]['input']) => object;
 };
 
-/** A refusal by DynamoDB; `reason` is its own name for it. */
+/** An error of DynamoDB; `reason` is its name there. */
 export class DynamodbError extends StoaError {
   constructor(
     code: ErrorCode,
@@ -206,7 +206,7 @@ export class DynamodbClient {
     }
   }
 
-  /** Gets any number of items; what the server leaves over is asked for again. */
+  /** Gets any number of items; items that the server leaves unprocessed are requested again. */
   async batchGet(table: string, ids: readonly string[], projection?: readonly string[]): Promise<Item[]> {
     const items: Item[] = [];
     const names =
@@ -225,14 +225,16 @@ export class DynamodbClient {
       items.push(...found);
       const left = UnprocessedKeys?.[table]?.Keys.length ?? 0;
       if (UnprocessedKeys === undefined || left === 0) return items;
-      // A full answer leaves keys over as well: only answers without progress count as attempts.
+      // A full answer also leaves keys unprocessed, so only answers without progress count as attempts.
       emptyAnswers = left < (asked[table]?.Keys.length ?? 0) ? 0 : emptyAnswers + 1;
       await this.#waitForUnprocessed(emptyAnswers);
       asked = UnprocessedKeys;
     }
   }
 
-  /** Writes any number of items without conditions; what the server leaves over is sent again. */
+  /**
+   * Writes any number of items without conditions; items that the server leaves unprocessed are sent again.
+   */
   async batchWrite(table: string, requests: WriteRequest[]): Promise<void> {
     let asked = requests;
     for (let emptyAnswers = 0; ;) {
@@ -287,7 +289,7 @@ function mayPass(error: unknown): boolean {
 
 function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  // What the driver adds to its errors.
+  // The fields that the driver adds to its errors.
   const { $metadata, code } = error as { $metadata?: { httpStatusCode?: number }; code?: unknown };
   return (
     ($metadata?.httpStatusCode ?? 0) >= 500 ||

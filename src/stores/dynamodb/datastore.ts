@@ -1,5 +1,5 @@
 /**
- * The data store on DynamoDB: conditional writes of single items, lists from indexes, never a scan but to
+ * The data store on DynamoDB: conditional writes of single items, lists from indexes, and scans only for an
  * export.
  */
 import { idCollision } from '../../datastore/documents/merge-document.js';
@@ -32,7 +32,7 @@ import { DynamodbReads } from './reads.js';
 import { DynamodbWrites } from './writes.js';
 import { type TableNames } from './tables.js';
 
-/** What DynamoDB takes in one request. */
+/** The number of items in one request to DynamoDB. */
 const batchWriteMax = 25;
 
 export class DynamodbDataStore implements DocumentStore {
@@ -137,7 +137,7 @@ export class DynamodbDataStore implements DocumentStore {
       if (entries.length >= limit) break;
     }
     const step = entries.slice(0, limit).map((entry) => entry['key']?.S ?? '');
-    // One by one, because only then DynamoDB says whether each was there.
+    // One by one, because only then DynamoDB reports whether each item existed.
     const deleted = await mapInFlight(step, this.#limits.backendInFlightMax, (key) =>
       this.#writes.delete(scope, { key, ifVersion: null }),
     );

@@ -13,7 +13,7 @@ import type { AttributeValue, Item } from './client.js';
 /** Limits of DynamoDB, which cannot be raised. */
 const itemBytesMax = 400 * 1024;
 export const idBytesMax = 2_048;
-/** Room for names, ids, times and our own attributes around the largest value. */
+/** Reserve for names, ids, times and our own attributes beside the largest value. */
 const surroundingBytes = 8 * 1024;
 export const valueBytesMax = itemBytesMax - surroundingBytes;
 
@@ -30,7 +30,7 @@ const optionalAttributes = [
   'indexed',
 ] as const;
 
-/** Names have no control characters, so the line break parts them. */
+/** Names have no control characters, so a line break separates them. */
 export function scopeKeyOf(scope: Scope): string {
   return `${scope.user}\n${scope.namespace}`;
 }
@@ -52,15 +52,15 @@ export function idOf(scope: Scope, key: string): string {
   return id;
 }
 
-/** Two owners can meet under one id. */
+/** Two owners can have documents with the same id. */
 export function isOf(scope: Scope, item: Item): boolean {
   return item['userId']?.S === scope.user && item['namespace']?.S === scope.namespace;
 }
 
 /**
- * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and
+ * Stoa adds attributes to those of the seed. `jsonAt` equals `updatedAt` while `value` is JSON text, and
  * `indexedAt` while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing
- * them sets a new `updatedAt`, and so takes their word back.
+ * them sets a new `updatedAt`, which marks them as outdated.
  */
 export function toItem(record: DocumentRecord, writeId: string, before?: Item): Item {
   const { metadata, expiresAt } = record;
@@ -84,8 +84,8 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
     ...(record.updatedByAgent !== null && { updatedByAgent: { S: record.updatedByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
-    // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we
-    // read.
+    // The map is for other programs; DynamoDB returns its members in another order, so the text is read
+    // instead.
     ...(Object.keys(metadata).length > 0 && {
       metadataJson: { S: JSON.stringify(metadata) },
       ...(isNative(metadata) && { metadata: toAttribute(metadata) }),
@@ -178,7 +178,7 @@ export function writeIdsOf(item: Item | undefined): WriteIds {
   return { writeId: item?.['writeId']?.S, earlierWriteIds: item?.['earlierWriteIds']?.S };
 }
 
-/** True while nobody has changed the item since it was read, apart from counted reads. */
+/** True if the item was not changed since it was read, apart from counted reads. */
 export function unchangedCondition(seen: Item | undefined): {
   expression: string;
   names: Record<string, string>;
@@ -195,7 +195,7 @@ export function unchangedCondition(seen: Item | undefined): {
       )
       .join(' AND '),
     names: Object.fromEntries(checked.map((name) => [`#${name}`, name])),
-    values: Object.fromEntries(present.map((name) => [`:seen_${name}`, seen[name] as AttributeValue])), // `present` holds only names that are there.
+    values: Object.fromEntries(present.map((name) => [`:seen_${name}`, seen[name] as AttributeValue])), // `present` contains only names that exist.
   };
 }
 

@@ -6,7 +6,7 @@ import { DynamodbClient } from './client.js';
 import { DynamodbDataStore } from './datastore.js';
 import { ensureTables, tableNames } from './tables.js';
 
-/** `dynamodb://[key:secret@]region/table?endpoint=…`; the table is `agent_data_store` where none is named. */
+/** `dynamodb://[key:secret@]region/table?endpoint=…`; the default table is `agent_data_store`. */
 export async function openDynamodbDataStore(url: URL, options: StoreOptions): Promise<DynamodbDataStore> {
   if (url.hostname === '')
     throw new StoaError('invalid_config', 'The DynamoDB URL has no region.', {

@@ -11,7 +11,7 @@ import type { DynamodbClient, Item } from './client.js';
 import { fromItem, idOf, isLiveItem, isOf, scopeKeyOf } from './items.js';
 import type { TableNames } from './tables.js';
 
-/** What DynamoDB takes in one request. */
+/** The number of items in one request to DynamoDB. */
 const batchGetMax = 100;
 
 export class DynamodbReads {
@@ -36,7 +36,7 @@ export class DynamodbReads {
     return item;
   }
 
-  /** Items by key, another owner's among them. */
+  /** Items by key, including those of another owner. */
   async items(scope: Scope, keys: readonly string[]): Promise<Map<string, Item>> {
     const keyOf = new Map(keys.map((key) => [idOf(scope, key), key]));
     const pages = await mapInFlight(
@@ -55,7 +55,7 @@ export class DynamodbReads {
     return item !== undefined && isOf(scope, item) && this.isLive(item) ? fromItem(item) : undefined;
   }
 
-  /** The owners of the documents' ids, where an id is stored. */
+  /** The owners of those document ids that are stored. */
   async owners(documents: readonly DocumentRecord[]): Promise<Map<string, Item>> {
     const owners = new Map<string, Item>();
     const ids = new Set(documents.map((record) => idOf(scopeOf(record), record.key)));
@@ -73,7 +73,7 @@ export class DynamodbReads {
   /** Pages of the index by scope and key, in code-point order: DynamoDB sorts text by its UTF-8 bytes. */
   async *entries(scope: Scope, { prefix, after, limit, signal }: KeyRange): AsyncGenerator<Item[]> {
     await this.#adoption.settle(scope);
-    // A page before may have ended ahead of the prefix, or behind it.
+    // The previous page may have ended before the prefix, or after it.
     if (after !== null && !after.startsWith(prefix) && compareCodePoints(after, prefix) > 0) return;
     let start: Item | undefined =
       after?.startsWith(prefix) === true

@@ -1,9 +1,9 @@
-/** The tables and indexes: made where they are missing, and waited for until they can be used. */
+/** Creates missing tables and indexes, and waits until they can be used. */
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type DynamodbClient, type IndexDefinition, type TableDescription, isReason } from './client.js';
 
-/** The index of the seed. One with the same keys under another name serves as well. */
+/** The index of the seed. An index with the same keys under another name is used too. */
 const seedIndex: IndexDefinition = {
   IndexName: 'userId-namespace-index',
   KeySchema: [
@@ -14,7 +14,7 @@ const seedIndex: IndexDefinition = {
   Projection: { ProjectionType: 'ALL' },
 };
 
-/** Our own: the keys of a namespace in order, with what lists show. Counted reads do not touch it. */
+/** Our own: the keys of a namespace in order, with what lists show. Counted reads do not change it. */
 const orderIndex: IndexDefinition = {
   IndexName: 'stoa-scope-key-index',
   KeySchema: [
@@ -29,7 +29,7 @@ const orderIndex: IndexDefinition = {
 
 export interface TableNames {
   documents: string;
-  /** Beside the documents, so that no reader of the seed's table meets anything but documents. */
+  /** Beside the documents, so that readers of the seed's table find only documents there. */
   namespaces: string;
   seedIndex: string;
   orderIndex: string;
@@ -133,9 +133,7 @@ async function ensureIndex(
   }
 }
 
-/**
- * DynamoDB then deletes expired items. Where this cannot be set, expired documents stay stored but hidden.
- */
+/** DynamoDB then deletes expired items. If this cannot be set, expired documents stay stored but hidden. */
 async function ensureTimeToLive(client: DynamodbClient, table: string): Promise<void> {
   try {
     const { TimeToLiveDescription } = await client.call('DescribeTimeToLive', { TableName: table });
@@ -145,7 +143,7 @@ async function ensureTimeToLive(client: DynamodbClient, table: string): Promise<
       TimeToLiveSpecification: { Enabled: true, AttributeName: 'expiresAtSeconds' },
     });
   } catch (error) {
-    // An emulator without it, credentials that may not, or another process that is doing the same.
+    // The emulator does not support it, the credentials do not allow it, or another process is setting it.
     if (!isReason(error, 'UnknownOperationException', 'AccessDeniedException', 'ValidationException'))
       throw error;
   }
@@ -155,7 +153,7 @@ async function active(client: DynamodbClient, table: string, deadline: number): 
   for (;;) {
     const description = await describe(client, table);
     const indexes = description?.GlobalSecondaryIndexes ?? [];
-    // A table whose settings change serves as before.
+    // A table whose settings are being changed can be used.
     const isReady =
       description?.TableStatus === 'ACTIVE' ||
       (description?.TableStatus === 'UPDATING' &&

@@ -1,4 +1,4 @@
-/** Writes of single items on DynamoDB, each on condition that no other client wrote in between. */
+/** Writes of single items on DynamoDB, each only if no other client wrote in between. */
 import {
   checkVersion,
   idCollision,

@@ -1,4 +1,7 @@
-/** The way to Firestore: the driver loaded on demand, requests bounded in time, errors in Stoa's words. */
+/**
+ * Requests to Firestore: the driver is loaded on demand, requests have a time limit, errors are those of
+ * Stoa.
+ */
 import { type ErrorCode, StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { importOptional } from '../../core/optional-package.js';
@@ -35,7 +38,7 @@ export interface Collection extends Query {
   doc(id: string): Reference;
 }
 
-/** Written whole or not at all. */
+/** Written completely or not at all. */
 export interface Batch {
   create(reference: Reference, fields: Fields): Batch;
   set(reference: Reference, fields: Fields): Batch;
@@ -56,7 +59,7 @@ export interface FirestorePlace {
   firestore: Firestore;
   values: FieldValues;
   collection: string;
-  /** What the server takes in one message. */
+  /** The bytes that the server accepts in one message. */
   messageBytesMax: number;
 }
 
@@ -67,7 +70,7 @@ export interface FieldValues {
   arrayUnion(...items: string[]): unknown;
 }
 
-/** As much of @google-cloud/firestore as is used. */
+/** The part of @google-cloud/firestore that is used. */
 export interface FirestoreDriver {
   Firestore: new (settings: { projectId: string; databaseId?: string }) => Firestore;
   FieldValue: FieldValues;
@@ -81,7 +84,7 @@ export function loadDriver(): Promise<FirestoreDriver> {
   return importOptional<FirestoreDriver>('@google-cloud/firestore', 7);
 }
 
-/** True while nobody has changed the document since it was read. */
+/** True if the document was not changed since it was read. */
 export function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: UpdateTime } {
   return snapshot?.updateTime === undefined ? {} : { lastUpdateTime: snapshot.updateTime };
 }
@@ -102,7 +105,7 @@ export const grpc = {
   unauthenticated: 16,
 } as const;
 
-/** A refusal by Firestore; `grpcStatus` is its own word for it. */
+/** An error of Firestore; `grpcStatus` is its status there. */
 export class FirestoreError extends StoaError {
   constructor(
     code: ErrorCode,
@@ -121,13 +124,13 @@ export function isStatus(error: unknown, ...statuses: readonly number[]): boolea
 }
 
 /**
- * The requests of one store: each in time, again where that helps, with an error that says what to do, and
- * over when the store is closed.
+ * The requests of one store. Each has a time limit, is retried if that can help, fails with an error that
+ * says what to do, and ends when the store is closed.
  */
 export class FirestoreRequests {
   readonly limits: Limits;
   readonly #firestore: Firestore;
-  /** Requests that the driver still tries, even if nobody waits for them any more. */
+  /** Requests that the driver still tries, even if no caller waits for them. */
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #closing = new Set<() => void>();
   #isClosed = false;
@@ -205,7 +208,7 @@ function closed(): StoaError {
   return new StoaError('closed', 'The connection to Firestore is closed.');
 }
 
-/** A request that was late is not sent again: it has had its time. */
+/** A request that exceeded its time limit is not sent again. */
 function mayPass(error: unknown): boolean {
   const transient: readonly (number | undefined)[] = [grpc.resourceExhausted, grpc.aborted, grpc.unavailable];
   return (

@@ -48,7 +48,7 @@ export class FirestoreCommits {
     this.#options = options;
   }
 
-  /** The commit of a batch, from the documents that were read. Throws where a write is refused. */
+  /** The commit of a batch, from the documents that were read. Throws if a write is refused. */
   ofBatch(
     scope: Scope,
     batch: WriteBatch,
@@ -132,7 +132,9 @@ export class FirestoreCommits {
   }
 }
 
-/** Documents for one commit each. One commit is not promised here, so it is small enough for every server. */
+/**
+ * The documents of each commit. Several commits are allowed here, so each is small enough for every server.
+ */
 function* chunks(
   documents: readonly (readonly [string, Fields])[],
 ): Generator<(readonly [string, Fields])[]> {

@@ -82,10 +82,7 @@ export class FirestoreDataStore implements DocumentStore {
     this.#namespaceSources = { reads: this.#namespaces, agents: this.#agents };
   }
 
-  /**
-   * Asks what every list asks, so that a missing index is found at the start and not in the middle of the
-   * work.
-   */
+  /** Runs the queries of lists once, so that a missing index is found at the start and not later. */
   async checkIndexes(): Promise<void> {
     const nobody = { user: 'stoa', namespace: 'index-check' };
     await this.#reads.found(this.#reads.ordered(nobody, { prefix: 'k', after: null }).limit(1));
@@ -115,8 +112,8 @@ export class FirestoreDataStore implements DocumentStore {
       // A commit whose answer was lost may have succeeded, and then as a whole.
       if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId)))
         return previous;
-      // Deletions leave no mark: gone after a lost answer means, as far as anybody can tell, that they were
-      // these.
+      // Deletions leave no mark: if the documents are gone after a lost answer, this commit is assumed to
+      // have deleted them.
       if (
         isUnsure &&
         batch.sets.length === 0 &&

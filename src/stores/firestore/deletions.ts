@@ -11,7 +11,7 @@ import {
 } from './client.js';
 
 /**
- * Deletes the documents and returns those that existed: in one commit, or one by one where another client
+ * Deletes the documents and returns those that existed: in one commit, or one by one if another client
  * changed them.
  */
 export async function deleteAll(
@@ -38,7 +38,7 @@ export async function deleteAll(
   return snapshots.filter((_, index) => deleted[index] === true);
 }
 
-/** True where the document was as it was seen, and is gone now. */
+/** True if the document was unchanged since it was read and is now deleted. */
 export async function deleteUnchanged(requests: FirestoreRequests, snapshot: Snapshot): Promise<boolean> {
   try {
     await requests.run(() => snapshot.ref.delete(conditionOf(snapshot)));
@@ -49,9 +49,7 @@ export async function deleteUnchanged(requests: FirestoreRequests, snapshot: Sna
   }
 }
 
-/**
- * True where a document existed. After a lost answer, a missing document counts as deleted by that attempt.
- */
+/** True if a document existed. After a lost answer, a missing document counts as deleted by that attempt. */
 async function deleteOneByOne(
   requests: FirestoreRequests,
   seen: Snapshot,

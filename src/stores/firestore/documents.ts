@@ -28,12 +28,12 @@ export const optionalFields = [
   'indexed',
 ] as const;
 
-/** What a list of keys is made of. */
+/** The fields that a list of keys needs. */
 export const summaryFields = ['key', 'version', 'sizeBytes', 'updatedAt', 'jsonAt', 'expiresAt'] as const;
 
 /**
- * The name of the document in Firestore: the seed's id, which always has two colons. Where Firestore
- * does not take that, a name without any colon, so that it can never be another document's id.
+ * The name of the document in Firestore: the seed's id, which always has two colons. If Firestore refuses
+ * that id, a name without a colon, so that it can never be the id of another document.
  */
 export function nameOf(scope: Scope, key: string): string {
   return toName(documentId(scope.user, scope.namespace, key));
@@ -57,7 +57,7 @@ export function isLegalName(name: string): boolean {
   );
 }
 
-/** Two owners can meet under one id. */
+/** Two owners can have documents with the same id. */
 export function isOf(scope: Scope, fields: Fields): boolean {
   return fields['userId'] === scope.user && fields['namespace'] === scope.namespace;
 }
@@ -82,7 +82,7 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
     _id: documentId(record.userId, record.namespace, record.key),
     ...present,
     value: valueJson,
-    // The map is for other programs; Firestore sorts its members, so the text is what we read.
+    // The map is for other programs; Firestore sorts its members, so the text is read instead.
     ...(Object.keys(metadata).length > 0 && {
       metadataJson: JSON.stringify(metadata),
       ...(isNative(metadata) && { metadata }),
@@ -127,7 +127,7 @@ export function fromFields(fields: Fields): DocumentRecord {
   }
 }
 
-/** Undefined where the size is not stored and the value must be measured. */
+/** Undefined if the size is not stored and the value must be measured. */
 export function toSummary(fields: Fields): KeySummary | undefined {
   const { key, version, sizeBytes, updatedAt } = fields;
   if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return undefined;
@@ -161,10 +161,7 @@ function toJson(value: unknown): JsonValue {
 /** Firestore nests 20 levels; a few stay free. */
 const nativeDepthMax = 16;
 
-/**
- * Whether a map gives it back unchanged: no list in a list, no name that Firestore keeps for itself, not too
- * deep.
- */
+/** Whether a map returns it unchanged: no list in a list, no reserved name of Firestore, not too deep. */
 function isNative(object: JsonObject): boolean {
   return fits(object, false, nativeDepthMax);
 }
@@ -182,7 +179,7 @@ function fits(value: JsonValue, isInList: boolean, depthLeft: number): boolean {
   );
 }
 
-/** Bytes by the rules of Firestore's limit: 32 for the document and its name apart. */
+/** Bytes by the rules of Firestore's limit, including 32 for the document and the bytes of its name. */
 export function documentBytes(fields: Fields): number {
   const name = toName(String(fields['_id']));
   return 32 + 16 + Buffer.byteLength(name) + 64 + fieldsBytes(fields);

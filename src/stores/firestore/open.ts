@@ -5,9 +5,7 @@ import type { StoreOptions } from '../options.js';
 import { emulatorMessageBytesMax, loadDriver, serviceMessageBytesMax } from './client.js';
 import { FirestoreDataStore } from './datastore.js';
 
-/**
- * `firestore://project[/collection]?database=…`; the collection is `agent_data_store` where none is named.
- */
+/** `firestore://project[/collection]?database=…`; the default collection is `agent_data_store`. */
 export async function openFirestoreDataStore(url: URL, options: StoreOptions): Promise<FirestoreDataStore> {
   if (url.hostname === '')
     throw new StoaError('invalid_config', 'The Firestore URL has no project.', {

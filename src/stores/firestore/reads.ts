@@ -51,7 +51,7 @@ export class FirestoreReads {
     return this.named(keys.map((key) => nameOf(scope, key)));
   }
 
-  /** In the order of the names, missing ones among them. */
+  /** In the order of the names, including missing ones. */
   async named(names: readonly string[]): Promise<Snapshot[]> {
     const chunks = chunksOf(names, documentsPerRequest);
     const pages = await mapInFlight(chunks, this.#limits.backendInFlightMax, (chunk) =>

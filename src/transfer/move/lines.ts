@@ -10,7 +10,10 @@ export interface TokenLine extends TransferRecord, TokenRecord {
   lastUsedAtMs: number | null;
 }
 
-/** A lock that is held. An export has none: its holder would not know of it. */
+/**
+ * A lock that an agent holds. An export does not contain locks, because their holders would not know about
+ * the copy.
+ */
 export interface LockLine extends TransferRecord, Lock {
   type: 'locks.lock';
 }

@@ -1,6 +1,7 @@
 /**
  * Moves a whole Stoa from one home to another: counts and sums up the source, copies it, and compares the
- * target with it. A note in the target says how far the copy came, so that an interrupted move goes on there.
+ * target with it. A note in the target records how far the copy came, so that an interrupted move continues
+ * from there.
  */
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -15,7 +16,7 @@ export interface MoveOptions {
   readonly from: MoveSide;
   readonly to: MoveSide;
   readonly limits: Limits;
-  /** Called with the moment that the move shows: both homes must go by it from then on. */
+  /** Called with the time of the move: both homes must use it as their clock from then on. */
   readonly onInstant: (instantMs: number) => void;
   readonly onStep?: ((step: MoveStep) => void | Promise<void>) | undefined;
 }
@@ -52,7 +53,7 @@ interface Progress {
 /** A note costs a sync of the disk. What was copied after the last note is copied again. */
 const noteEveryMs = 500;
 /**
- * Messages that end their lives within this time are copied, but not compared: they may be gone from one
+ * Messages that expire within this time are copied, but not compared: they may already be deleted on one
  * side.
  */
 const endingMs = 600_000;
@@ -96,7 +97,7 @@ async function surveyMarked({ from, to, onStep }: MoveOptions, before: Progress)
     for (const side of [from, to]) await refuseObstacles(side);
     return await surveyMove(from, onStep);
   } catch (error) {
-    // Nothing was copied: the target is as it was.
+    // Nothing was copied, so the target is unchanged.
     if (isNew) await mark.clear();
     throw error;
   }
@@ -120,7 +121,10 @@ function fromStart(before: Progress, extent: string): Progress {
   return { ...before, extent, type: movedTypes[0], after: null, done: 0 };
 }
 
-/** Where an earlier run ended, or the beginning where the source was changed since. Refuses a target that holds anything else. */
+/**
+ * Where an earlier run ended, or the beginning where the source was changed since. Refuses a target that
+ * contains anything else.
+ */
 export async function progressOf(from: MoveSide, to: MoveSide): Promise<Progress> {
   for (const side of [from, to]) await refuseObstacles(side);
   const extent = await from.move.extent();
@@ -190,7 +194,7 @@ async function copyAll({ from, to, onStep }: MoveOptions, before: Progress, tota
   return done - before.done;
 }
 
-/** They end by themselves, and so are not compared. */
+/** They expire, so they are not compared. */
 async function copyBlocks(from: MoveSide, to: MoveSide): Promise<number> {
   let blocks = 0;
   let after: string | null = null;

@@ -3,7 +3,7 @@ import { StoaError } from '../../core/errors.js';
 import type { RecordStore } from '../port.js';
 
 /**
- * A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs
+ * A move opens a home to read it, to fill it, or to check whether it could be filled. No home sweeps or runs
  * timers then.
  */
 export type MoveRole = 'from' | 'to' | 'look';
@@ -29,7 +29,7 @@ export interface HomeMove {
    * finishes.
    */
   obstacles(): Promise<string[]>;
-  /** A text that is another one after each change that the feed reports. */
+  /** A text that differs after each change in the feed. */
   extent(): Promise<string>;
 }
 

@@ -87,7 +87,7 @@ export async function* pagesOf(
     const bytes = page.records.reduce((sum, record) => sum + store.sizeOf(record), 0);
     const fitting = bytes === 0 ? pageRecordsMax : Math.floor((page.records.length * pageBytes) / bytes);
     limit = Math.max(1, Math.min(fitting, 2 * limit, pageRecordsMax));
-    // A directory answers without waiting: timers and signals get their turn here.
+    // A directory answers synchronously, so timers and signals get a turn here.
     await slices.pause();
   } while (after !== null);
 }

@@ -12,8 +12,8 @@ import { checkTaskTransition } from '../transitions.js';
 import { type HeldTask, type LeaseEnd, checkHolder, ended, releasedLease, touched } from './tasks.js';
 
 /**
- * The holder asks. It keeps its claim as long as its heartbeats go on, or gives the claim up with `release`,
- * which it can also do later with the same question. `undefined`: asked so before.
+ * The holder asks. The holder keeps its claim while its heartbeats continue, or gives the claim up with
+ * `release`, also later with the same question. `undefined`: the same question was asked before.
  */
 export function askQuestion(
   held: HeldTask,

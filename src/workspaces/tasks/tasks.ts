@@ -117,7 +117,7 @@ export function renewed(lease: TaskLease, nowMs: number): TaskLease {
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 
-/** The holder is lost: its task returns. A task with an open question goes on waiting, without a holder. */
+/** The holder is lost: its task returns. A task with an open question keeps waiting, without a holder. */
 export function loseHolder(held: HeldTask, reason: string, nowMs: number): HeldTask {
   const { task, lease } = held;
   if (task.status !== 'input_required') return returnTask(held, reason, nowMs);
@@ -196,7 +196,7 @@ export function failTask(
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
-/** Cancels a task, even if somebody holds it. `undefined` means that it was cancelled already. */
+/** Cancels a task, even if an agent holds it. `undefined` means that it was cancelled already. */
 export function cancelTask(
   { task, lease }: HeldTask,
   reason: string | undefined,

@@ -37,7 +37,7 @@ export async function lockAnswer(work: Work, idempotency: Idempotency | null | u
   await work.rows(lockKeySql('answer'), [keyOf(idempotency)]);
 }
 
-/** What was answered under the key before, or undefined. Throws where the key came with another request. */
+/** The answer stored under the key, or undefined. Throws if the key was used with a different request. */
 export async function findAnswer(
   sql: Queryable,
   { user }: Caller,
@@ -69,10 +69,7 @@ export type DocumentsOf = (sql: Queryable, user: string) => Promise<Usage>;
 /** Documents that are kept elsewhere are counted there, without the answers here. */
 const documentsElsewhere: DocumentsOf = async () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
-/**
- * Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the
- * quota.
- */
+/** Keeps the answer. Throws if the answer is too large or exceeds the quota, which undoes the whole write. */
 export async function keepAnswer(
   work: Work,
   caller: Caller,
@@ -88,7 +85,7 @@ export async function keepAnswer(
 /** More than the answer of a step with an effect outside the database takes: an id, a time and a room. */
 const smallAnswerBytes = 200;
 
-/** Refuses before a change that no rollback takes back what `keepAnswer` would refuse after it. */
+/** Refuses early what `keepAnswer` would refuse: called before a change that a rollback cannot undo. */
 export async function reserveAnswer(work: Work, { user }: Caller, documentsOf?: DocumentsOf): Promise<void> {
   await checkWritable(work.sql);
   if (hasQuota(work.limits))
@@ -101,8 +98,8 @@ export function beginAnswer(work: Work, caller: Caller, idempotency: Idempotency
 }
 
 /**
- * Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can
- * be taken back.
+ * Keeps the answer to a request that a store has carried out. Of a large answer only the fact is kept,
+ * because the write cannot be undone.
  */
 export function endAnswer(
   work: Work,
@@ -114,7 +111,7 @@ export function endAnswer(
   return putAnswer(work, caller, idempotency, isLarge ? 'size' : results);
 }
 
-/** Takes the answer away: the key is free again. */
+/** Removes the answer. The key is free again. */
 export async function dropAnswer(sql: Queryable, { user }: Caller, idempotency: Idempotency): Promise<void> {
   await query(sql, 'DELETE FROM kept_answers WHERE user_id = $1 AND key = $2', [user, keyOf(idempotency)]);
 }

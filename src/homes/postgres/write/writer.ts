@@ -44,7 +44,10 @@ export interface PostgresWriterOptions {
 }
 
 const sweepIntervalMs = 60_000;
-/** One write of a group may wait for a row that a slow write has locked. Then each runs alone, and the others go on. */
+/**
+ * One write of a group may wait for a row that a slow write has locked. Then each write runs alone, and the
+ * others continue.
+ */
 const groupLockWaitMs = 1_000;
 
 /** The one way to write of a home: it is made once, and all domains share it. */

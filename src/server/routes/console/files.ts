@@ -38,7 +38,7 @@ interface File {
   zipped: Buffer;
 }
 
-/** By the name in the folder. Read once: the files belong to the installed version. */
+/** By the name in the folder. Read once, because the files do not change while the server runs. */
 let files: Promise<ReadonlyMap<string, File>> | undefined;
 
 async function readFiles(): Promise<ReadonlyMap<string, File>> {

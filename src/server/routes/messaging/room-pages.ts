@@ -21,7 +21,7 @@ const pagesMax = 1_000;
 
 export class RoomPages {
   /**
-   * A page holds until its room changes or its oldest message expires. Without it GET /room/{id} costs ten
+   * A page is valid until its room changes or its oldest message expires. Without it GET /room/{id} costs ten
    * times as much.
    */
   readonly #pages = new WeakMap<MessagingPort, LRUCache<string, KeptPage>>();

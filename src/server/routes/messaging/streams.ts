@@ -141,7 +141,7 @@ async function newestMs({ port }: MessagingService, topic: Topic): Promise<numbe
   return items[0]?.tsMs ?? 0;
 }
 
-/** Whether a room of the stream was deleted, or is not the caller's any more. */
+/** Whether a room of the stream was deleted, or no longer belongs to the caller. */
 async function isHidden(
   { port }: MessagingService,
   caller: Caller | null,

@@ -13,7 +13,7 @@ export interface StreamedTopic {
   /** The position that the reader names; undefined begins with the next message. */
   fromMs: number | undefined;
   show: (message: Message | DirectMessage, authors: ReadonlyMap<string, KnownAuthor>) => object;
-  /** Whether the caller may not read the topic any more. Asked while the stream is idle. */
+  /** Whether the caller may no longer read the topic. Checked while the stream is idle. */
   isHidden: () => Promise<boolean>;
 }
 

@@ -128,7 +128,7 @@ export class FilingWork {
       }
       const { store, partition } = waiting;
       waiting.marks = 0;
-      // Everything that waits, but not one small segment after the other while somebody writes.
+      // Everything that waits, but not one small segment after the other while writes continue.
       while (!this.#isClosed && (await this.file(store, partition)).isMore) continue;
       while (!this.#isClosed && (await this.merge(store, partition))) continue;
       this.#due.delete(name);
