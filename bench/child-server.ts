@@ -1,4 +1,4 @@
-/** Servers in processes of their own: what they serve, and the processor time that they have used. */
+/** Servers in separate processes: what they serve, and the processor time that they have used. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -29,7 +29,7 @@ export const commitBench: Bench = {
     }),
 };
 
-/** Each operation sets a document of its own, among a thousand. */
+/** Each operation sets another document, among a thousand. */
 function loadOf(operations: number): {
   connections: number;
   request: (server: Served & Measured, index: number) => string;

@@ -18,7 +18,7 @@ export interface Bench {
   run(directory: string): Promise<Row[]>;
 }
 
-/** Measures both by turns, so that a busy moment of the machine falls on both, and takes the medians. */
+/** Measures both alternately, so that a busy moment of the machine affects both, and takes the medians. */
 export async function byTurns(
   turns: number,
   ours: () => number | Promise<number>,

@@ -15,12 +15,12 @@ import { type Row, median } from './frame.js';
 const roundMs = 1_000;
 const turns = 9;
 /**
- * The compiler is at work on code that waits for the disk for the first tens of thousands; nobody measures a
- * server in its first seconds.
+ * The compiler is at work on code that waits for the disk for the first tens of thousands; and a server is
+ * not measured in its first seconds.
  */
 const warmUpRequests = 50_000;
 
-/** A route under load: its requests by turns, and what of the bare route's rate it must reach. */
+/** A route under load: its requests in turn, and the share of the bare route's rate that it must reach. */
 export interface Load<Server> {
   what: string;
   connections: number;

@@ -1,6 +1,6 @@
 /**
- * A tool call over MCP against the HTTP route that does the same; one server in its own process, asked by
- * turns.
+ * A tool call over MCP against the HTTP route that does the same; both on one server in its own process,
+ * measured alternately.
  */
 import { type Bench, type Row, median } from './frame.js';
 import { type Measured, type Rates, rates, requestBytes, warmUp } from './http-load.js';

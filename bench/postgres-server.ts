@@ -1,4 +1,4 @@
-/** A PostgreSQL of its own with its normal durability, from the package that the tests use. */
+/** A separate PostgreSQL with its normal durability, from the package that the tests use. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chown, mkdtemp, rm } from 'node:fs/promises';

@@ -44,7 +44,7 @@ export async function openRawLmdb(path: string, family: string): Promise<RawEngi
   };
 }
 
-/** What is used of the package, which has no types of its own. */
+/** The part of the package that is used; the package has no types. */
 interface RocksDatabase {
   readonly columns: Record<string, unknown>;
   _getManySync(keys: readonly Buffer[], options: { column: unknown }): (Buffer | undefined | null)[];
@@ -59,7 +59,7 @@ interface RocksDatabase {
 export async function openRawRocksdb(path: string, family: string): Promise<RawEngine> {
   await mkdir(path, { recursive: true });
   const families = ['default', ...Object.values(kernelFamilies), family];
-  // Every family on disk must be named; each has a cache of its own and no compression, as in the engine.
+  // Every family on disk must be named; each has its own cache and no compression, as in the engine.
   const cacheSize = Math.floor(storeConfigDefaults.block_cache_bytes / families.length);
   // Named by a variable because the package is untyped.
   const name: string = '@nxtedition/rocksdb';
@@ -77,7 +77,7 @@ export async function openRawRocksdb(path: string, family: string): Promise<RawE
   return {
     get: (key) => database._getManySync([key], { column })[0],
     commit: async (puts, redo) => {
-      // A turn of the event loop a batch: a server that never takes one serves nobody.
+      // One turn of the event loop for each batch: a server that never takes a turn answers no request.
       await new Promise((resolve) => setImmediate(resolve));
       const batch = database._chainedBatch();
       for (const { key, value } of puts) batch._put(key, value, { column });

@@ -1,4 +1,4 @@
-/** A Redis of its own on a free port, that waits for the disk at every write, and Redis's own benchmark. */
+/** A separate Redis on a free port that waits for the disk at every write, and Redis's own benchmark. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';

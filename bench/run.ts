@@ -3,7 +3,7 @@
  * writes `.bench/results.json`, and ends non-zero when a target is missed.
  *
  * To add rows: write `bench/<name>.ts` that exports a `Bench` (see `frame.ts`) and add it to `benches`.
- * Measure by turns (`byTurns`) against a reference of the same run; keep data sets in the directory
+ * Measure alternately (`byTurns`) against a reference of the same run; keep data sets in the directory
  * that `run` is given.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ if (unknown.length > 0) {
   process.exitCode = 2;
 } else {
   await measure(wanted.length === 0 ? Object.keys(benches) : wanted);
-  // What is compared may leave a connection or a timer behind that nobody here can end.
+  // A compared library may leave a connection or a timer open that this program cannot end.
   process.exit();
 }
 

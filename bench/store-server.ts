@@ -15,7 +15,7 @@ export interface Served {
   token: string;
 }
 
-/** Starts it on a directory of its own, which goes with it. */
+/** Starts it on a temporary directory, which is removed with it. */
 export async function withStore<Result>(
   work: (server: Served & Measured) => Promise<Result>,
 ): Promise<Result> {

@@ -26,7 +26,7 @@ export async function build() {
   const sources = hashSources();
   if (existsSync(dist) && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === sources) return;
   say('Compiling …');
-  // Into places of their own first: a failed or interrupted build leaves the old one usable.
+  // Into separate directories first: a failed or interrupted build leaves the old one usable.
   const [nextDist, nextBundle] = [`${dist}.${process.pid}`, `${bundle}.${process.pid}`];
   const cleanUp = () => {
     for (const directory of [nextDist, nextBundle]) rmSync(directory, { recursive: true, force: true });

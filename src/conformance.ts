@@ -1,6 +1,6 @@
 /**
- * The conformance suites: what every home and every store must do, domain by domain. They bring no test
- * runner of their own; pass the functions of yours.
+ * The conformance suites: what every home and every store must do, domain by domain. They contain no test
+ * runner; pass the functions of yours.
  */
 export { dataStoreConformance as dataStore } from './datastore/conformance/index.js';
 export type { ConformanceTarget, OpenOptions, RegisterTest } from './datastore/conformance/index.js';

@@ -341,7 +341,7 @@ function checkEmbeds(embedding: Embedding | null, store: string | null): void {
     });
 }
 
-/** Null where the home keeps the documents. */
+/** Null if the home keeps the documents. */
 function storeName(url: string | null | undefined): string | null {
   return url === null || url === undefined ? null : backendName(url);
 }

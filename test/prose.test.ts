@@ -30,6 +30,15 @@ const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\b(?:has|have|had) lapsed\b/, 'expired'],
   [/\bas (?:long as )?the settings say\b/, 'the name of the setting'],
   [/\bdecides? again\b/, 'repeat the change'],
+  [/\bgo(?:es)? on\b/, 'continues'],
+  [/\bany more\b/, 'no longer'],
+  [/\bh[eo]lds? up\b/, 'delays'],
+  [/\bsomebody\b/i, 'an agent, a caller'],
+  [/\blook(?:s|ed)? through\b/, 'scans'],
+  [/\b(?:is|are|was|were) told\b/, 'gets'],
+  [/\bby turns\b/, 'alternately'],
+  [/\b(?:is|are) not there\b/, 'is missing, does not exist'],
+  [/\b(?:[Tt]hrows|[Rr]efuses|[Aa]nswers|[Uu]ndefined|[Nn]ull|[Ff]alse|[Tt]rue) where\b/, 'if'],
 ];
 
 interface Prose {

@@ -34,6 +34,6 @@ export function refuseStore(store: string, checks: readonly Check[], operations:
   throw new StoaError(
     'unsupported',
     `The commit has an operation or a check on documents. The documents are in ${store}, which cannot take part in a commit.`,
-    { fix: 'Write the documents in a request of their own.', details: { domain: 'data', backend: store } },
+    { fix: 'Write the documents in a separate request.', details: { domain: 'data', backend: store } },
   );
 }

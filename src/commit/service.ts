@@ -35,7 +35,7 @@ export interface OutboxFacts {
 export interface CommitServiceOptions {
   steps: CommitSteps;
   home: CommitHome;
-  /** The store that keeps the documents, or null where the home does. */
+  /** The store that keeps the documents, or null if the home does. */
   store: string | null;
   limits: Limits;
   /** The newest position of the change feed. */

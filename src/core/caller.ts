@@ -26,7 +26,7 @@ export interface Caller {
   /** The fencing number sent with `Stoa-Fence`. */
   fence: number | null;
   tokenId: string | null;
-  /** The address that sent the request; undefined where a program uses the library. */
+  /** The address that sent the request; undefined if a program uses the library. */
   address?: string;
 }
 

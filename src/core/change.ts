@@ -17,7 +17,7 @@ export interface Change {
   kind: string;
   /** The id of the record, in the form that its route takes. */
   id: string;
-  /** The readable id of the owner, or null where the record has no owner. */
+  /** The readable id of the owner, or null if the record has no owner. */
   user: string | null;
   /** The name of the agent that made the change. Missing if no agent was named, and in changes that others see. */
   agent?: string;

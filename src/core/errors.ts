@@ -51,7 +51,7 @@ export const errorKinds = {
   resync: { status: 410, exit: 6, title: 'The position is too old' },
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
-  /** The client disconnected during long work. Nobody reads this answer; logs and metrics count it. */
+  /** The client disconnected during long work. No client reads this answer; logs and metrics count it. */
   cancelled: { status: 499, exit: 1, title: 'The caller has gone away' },
   /** The complete request did not arrive in time. */
   request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },

@@ -195,9 +195,7 @@ export interface DocumentReads {
    * Removes expired documents and returns how many. Missing if the database removes expired documents itself.
    */
   sweepExpired?(limit: number): Promise<number>;
-  /**
-   * False where another server sweeps in this interval. Missing where one server has the documents to itself.
-   */
+  /** False if another server sweeps in this interval. Missing if only one server uses the documents. */
   takeSweepTurn?(intervalMs: number): Promise<boolean>;
   close(): Promise<void>;
 }

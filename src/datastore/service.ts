@@ -88,7 +88,7 @@ export class DataService {
     this.transfer = new DataTransfer({ port, writer, limits, tracker: this.tracker, steps: this.steps });
   }
 
-  /** The value, or undefined where the document does not exist. A stored null is null. */
+  /** The value, or undefined if the document does not exist. A stored null is null. */
   async get(caller: Caller, namespace: string, key: string): Promise<JsonValue | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);

@@ -24,7 +24,7 @@ export async function ensureOperatorToken(dataDir: string): Promise<string> {
   return found;
 }
 
-/** Undefined where the file does not exist. */
+/** Undefined if the file does not exist. */
 export async function readOperatorToken(path: string): Promise<string | undefined> {
   let text: string;
   try {

@@ -46,7 +46,7 @@ export interface IdentityServiceOptions {
 
 interface VerifiedToken {
   token: string;
-  /** Null where only the token's expiry is known: the token was removed, or only a stream asked for it. */
+  /** Null if only the token's expiry is known: the token was removed, or only a stream asked for it. */
   principal: ProvenPrincipal | null;
   /** 0 for a token that was removed. */
   expiresAtMs: number;

@@ -51,7 +51,7 @@ export function isOperatorToken(text: string): boolean {
   return operatorTokenPattern.test(text);
 }
 
-/** The id part of a user's token, or undefined where the text is not a token. */
+/** The id part of a user's token, or undefined if the text is not a token. */
 export function tokenIdOf(text: string): string | undefined {
   return tokenPattern.exec(text)?.[1];
 }

@@ -363,7 +363,9 @@ export class StoaSaver extends BaseCheckpointSaver {
     return this.serde.loadsTyped(packed.type, unpack(packed, further));
   }
 
-  /** In one step if it fits into one request; otherwise in order. Nobody searches checkpoints by their words. */
+  /**
+   * In one step if it fits into one request; otherwise in order. Checkpoints are not searched by their words.
+   */
   async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
     for (const set of batchesOf(documents))
       requireWritten((await this.#data.batch({ set, index: false })).set);

@@ -25,7 +25,7 @@ export interface LockList {
 /** The times of a lock in every answer include outages of the home. */
 export interface LocksPort {
   acquireLock(acquisition: Acquisition): Step<AcquiredLock>;
-  /** Answers false if nobody held the lock. */
+  /** Returns false if no agent held the lock. */
   releaseLock(release: Release): Step<boolean>;
   /** Refuses a commit where the lock has another number; a free lock has number 0. */
   requireLock(user: string, name: string, fence: number): Step<void>;

@@ -109,7 +109,7 @@ export function checkLockQuota(held: number, limits: Limits): void {
   });
 }
 
-/** Whether the release has an effect: false if nobody holds the lock. Refuses a lock of another holder. */
+/** Whether the release has an effect: false if no agent holds the lock. Refuses a lock of another holder. */
 export function checkRelease(
   held: Lock | undefined,
   { name, holder, fence, force }: Release,

@@ -7,7 +7,7 @@ export const acquireLockSchema = z
       .number()
       .positive()
       .optional()
-      .meta({ description: 'Seconds until the lock lapses unless it is renewed.' }),
+      .meta({ description: 'Seconds until the lock ends, unless it is renewed.' }),
     note: z.string().optional().meta({ description: 'Why it is held; other agents see it.' }),
     if_fence: z
       .int()
@@ -47,6 +47,6 @@ export interface ReleaseLockInput {
 }
 
 export interface ReleaseLockAnswer {
-  /** False if nobody held the lock. */
+  /** False if no agent held the lock. */
   released: boolean;
 }

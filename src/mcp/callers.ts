@@ -51,7 +51,7 @@ export interface Naming {
 
 const namings = new WeakMap<Caller, Naming>();
 
-/** The caller is an object of its own for each call. */
+/** Each call has its own caller object. */
 export function withNaming(caller: Caller, rename?: (agent: string) => Promise<void>): Caller {
   const own = { ...caller };
   const naming: Naming = {

@@ -19,9 +19,9 @@ const instructions =
   'Stoa is the memory that you share with other agents. At the start of a task: list and recall what ' +
   'is known, read the room. ' +
   'While working: remember what others will need, claim tasks with work, post what you did. Memory and ' +
-  'tasks stay; messages go after a day. ' +
-  'An error has a code and usually a fix: follow it. version_conflict and fenced mean that somebody ' +
-  'else was faster: read again.';
+  'tasks stay; messages are deleted after 30 days, in public rooms after one. ' +
+  'An error has a code and usually a fix: follow it. version_conflict and fenced mean that another agent ' +
+  'was faster: read again.';
 
 /** Tool and resource lists change rarely; a client that keeps one for a minute loses nothing. */
 const listCache = { ttlMs: 60_000, cacheScope: 'private' } as const;

@@ -61,7 +61,7 @@ const refusals = {
   notYourProfile: ['forbidden', 'can only change your own profile'],
   blocked: ['forbidden', 'temporarily blocked'],
 
-  // Things that do not exist.
+  // Records that do not exist.
   route: ['not_found', 'not found'],
   roomUnknown: ['not_found', 'room not found'],
   messageUnknown: ['not_found', 'message not found'],

@@ -11,7 +11,7 @@ import { backendName, timedPort } from './timed.js';
 export interface DataBackendOptions {
   limits: Limits;
   nowMs: () => number;
-  /** False where documents are only exported: nothing is made that is missing. */
+  /** False if documents are only exported: nothing is created. */
   prepare?: boolean;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;

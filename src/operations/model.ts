@@ -112,7 +112,7 @@ export interface ServerLoad {
 export interface HomeFacts {
   storeId: string;
   engine: string;
-  /** The data directory; null where nothing is kept in one. */
+  /** The data directory; null if the home is not a directory. */
   directory: string | null;
   shards: number;
   writes: WritesState;
@@ -121,7 +121,7 @@ export interface HomeFacts {
   feedBytes: number;
   /** Age of the oldest timer that is due and not handled. */
   expiryBacklogMs: number;
-  /** Null where one server has the home to itself. */
+  /** Null if only one server uses the home. */
   load: ServerLoad | null;
 }
 

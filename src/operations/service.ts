@@ -68,7 +68,7 @@ export interface HomeStatus {
   embedding: VectorsStatus;
   size_bytes: number;
   families: Record<string, FamilySize>;
-  /** The servers that share the home; empty where one server has it to itself. */
+  /** The servers that share the home; empty if only one server uses it. */
   servers: LiveServer[];
 }
 
@@ -95,7 +95,7 @@ export class OperationsService {
     await this.#port.check();
   }
 
-  /** The servers that share the home; empty where one server has it to itself. */
+  /** The servers that share the home; empty if only one server uses it. */
   servers(): Promise<LiveServer[]> {
     return this.#port.servers();
   }

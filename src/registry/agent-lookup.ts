@@ -79,7 +79,7 @@ export class AgentLookup {
     return (await this.#port.identitiesOf(user, agent))[0];
   }
 
-  /** Throws where a token uses the name of an agent with a key: acts under that name must be signed. */
+  /** Throws if a token uses the name of an agent with a key: acts under that name must be signed. */
   checkOwnName({ kind, user, agent }: Pick<Caller, 'kind' | 'user' | 'agent'>): void | Promise<void> {
     if (kind === 'agent' || agent === null) return undefined;
     const identities = this.#port.identitiesOf(user, agent);

@@ -4,6 +4,6 @@ import type { Limits } from '../core/settings/limits.js';
 export interface StoreOptions {
   limits: Limits;
   nowMs: () => number;
-  /** False where documents are only exported: missing databases, tables and indexes are not created. */
+  /** False if documents are only exported: missing databases, tables and indexes are not created. */
   prepare?: boolean;
 }

@@ -123,13 +123,13 @@ export interface Task extends Versioned {
 /** A task in a list over several projects. */
 export interface ListedTask extends Task {
   project_id: string;
-  /** Null when nobody holds the task. */
+  /** Null when no agent holds the task. */
   lease_expires_at: string | null;
 }
 
 /** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
 export interface TaskLease {
-  /** Null when nobody holds the task. The fence stays, so that the next one is higher. */
+  /** Null when no agent holds the task. The fence stays, so that the next one is higher. */
   holder: string | null;
   fence: number;
   leaseSeconds: number;

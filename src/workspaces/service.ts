@@ -122,7 +122,7 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.restoreWorkspace(caller, id, body, options.ifVersion));
   }
 
-  /** Removes a deleted workspace for good, with everything in it. */
+  /** Removes a deleted workspace permanently, with everything in it. */
   async purgeWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<void> {
     return this.#write(caller, this.steps.purgeWorkspace(caller, id, options.ifVersion));
   }

@@ -90,7 +90,7 @@ function sum(count: number, more: number): number {
 }
 
 /**
- * When a session must end and why, with its current times. Undefined where it has no limit or does not hold
+ * When a session must end and why, with its current times. Undefined if it has no limit or does not hold
  * the slot.
  */
 export function sessionDeadline(

@@ -17,7 +17,7 @@ export const lockSchemas = {
   },
   acquire: {
     description:
-      'A lock is a lease on a name, such as a path: it lapses at `expires_at`, and when the agent that ' +
+      'A lock is a lease on a name, such as a path: it ends at `expires_at`, and when the agent that ' +
       'holds it is lost or forgotten. The same holder renews it and keeps the fence (200). A lock of ' +
       'another holder is a 409 whose details name the holder and when the lock ends.',
     params: ofLock,
@@ -25,7 +25,7 @@ export const lockSchemas = {
     answers: { 200: lockSchema, 201: lockSchema },
   },
   release: {
-    description: '`released` is false if nobody held the lock. A lock of another holder is a 409.',
+    description: '`released` is false if no agent held the lock. A lock of another holder is a 409.',
     params: ofLock,
     query: z.object({
       if_fence: queryInteger(1).optional().meta({ description: 'Only the acquisition with this number.' }),

@@ -97,7 +97,7 @@ const listedTaskSchema = taskSchema.extend({
   project_id: projectId,
   lease_expires_at: time
     .nullable()
-    .describe('When the claim ends unless its holder renews it. Null if nobody holds the task'),
+    .describe('When the claim ends unless its holder renews it. Null if no agent holds the task'),
 });
 
 const leaseSchema = z.object({ fence: z.int(), expires_at: time });

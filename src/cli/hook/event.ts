@@ -26,7 +26,7 @@ async function textOf(input: Readable): Promise<string> {
   const timer = setTimeout(() => input.destroy(), inputMsMax);
   try {
     for await (const chunk of input) {
-      const piece = Buffer.from(chunk as Uint8Array); // Nobody sets an encoding for this input.
+      const piece = Buffer.from(chunk as Uint8Array); // No code sets an encoding for this input.
       bytes += piece.length;
       if (bytes > inputBytesMax) return '';
       chunks.push(piece);

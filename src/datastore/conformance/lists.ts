@@ -107,7 +107,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
       assert.deepEqual(await everyKey(data, caller, 'n', prefix, 3), matching(prefix));
   });
 
-  test('pages have no gaps and no repeats while writes go on', async () => {
+  test('pages have no gaps and no repeats during writes', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const stable = Array.from({ length: 120 }, (_, index) => `k${String(index).padStart(4, '0')}`);

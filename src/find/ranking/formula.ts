@@ -28,7 +28,10 @@
  * than one that says it twice.
  */
 export const k1 = 0.9;
-/** How much a long body lowers the score of an entry. Notes of agents vary in length for good reasons: below the usual 0.75. */
+/**
+ * How much a long body lowers the score of an entry. Notes of agents have reasons to vary in length: below
+ * the usual 0.75.
+ */
 export const bodyLengthWeight = 0.45;
 /** Titles and keys are short, and a long key is not a worse key. */
 export const titleLengthWeight = 0.3;

@@ -22,7 +22,7 @@ export interface NewSegment {
   readonly blocks: readonly Block[];
 }
 
-/** Makes a segment of entries, each with a name of its own. It gives up its turn between steps. */
+/** Makes a segment of entries, each with another name. It lets other work run between steps. */
 export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, NewSegment> {
   const inOrder = entries.toSorted((a, b) => compareNames(a.name, b.name));
   const earliestMs = inOrder.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);

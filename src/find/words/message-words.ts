@@ -1,7 +1,7 @@
 /**
- * The words of messages in the index. AICQ's search has rules of its own for words: no folding, no stems, no parts. Its
- * words are nearly always terms of the index too. A word that is not gets a term of its own, so that the entries
- * with the terms of a word are all messages that have the word, and perhaps a few more.
+ * The words of messages in the index. AICQ's search has other rules for words: no folding, no stems, no
+ * parts. Its words are nearly always terms of the index too. A word that is not gets a separate term, so that
+ * the entries with the terms of a word are all messages that have the word, and perhaps a few more.
  */
 import { indexWords } from '../../messaging/messages/tokenizer.js';
 import type { EntryTerms } from './entry-terms.js';

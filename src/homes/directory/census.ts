@@ -1,4 +1,4 @@
-/** Counts the things of a data directory, page by page while other work continues. */
+/** Counts the records of a data directory, page by page while other work continues. */
 import { extendedByOutages } from '../../core/outages.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import type { Census } from '../../operations/census.js';

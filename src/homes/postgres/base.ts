@@ -51,7 +51,7 @@ export interface PostgresBase {
 /** Two, so that a statement which hangs with its connection does not delay the others. */
 const beatConnections = 2;
 
-/** Connects, and makes the tables of the feed and of kept answers where they are missing. */
+/** Connects, and creates missing tables of the feed and of kept answers. */
 export async function openPostgresBase(url: URL, options: PostgresBaseOptions): Promise<PostgresBase> {
   const { limits, checkFence, agents, onError, onCall, connectionsMax, skewMs, tableSteps } = options;
   const isOnlyRead = options.isOnlyRead === true;

@@ -1,4 +1,4 @@
-/** Counts the things of a Stoa in PostgreSQL. */
+/** Counts the records of a Stoa in PostgreSQL. */
 import type { Census } from '../../operations/census.js';
 import { type AgentState, agentStateOf } from '../../registry/model.js';
 import type { TaskStatus } from '../../workspaces/model.js';

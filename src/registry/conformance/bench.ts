@@ -33,7 +33,7 @@ export interface RegistryBench {
   close(): Promise<void>;
 }
 
-/** Opens an empty home of its own. */
+/** Opens a separate, empty home. */
 export type OpenRegistry = (limits?: Partial<Limits>) => Promise<RegistryBench>;
 
 export interface RegistryTarget {

@@ -177,7 +177,7 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
       expect(await opened.findings()).toEqual([]);
     });
 
-    it('wake from idleness by a call, and stay stopped when somebody has stopped them', async () => {
+    it('wake from idleness by a call, and stay stopped when they were stopped', async () => {
       const opened = await bench.open({ idleAfterSeconds: 300, hibernateAfterSeconds: 1_800 });
       const { registry } = opened;
       await write(opened, scout);

@@ -30,7 +30,7 @@ export function leaseTimesOf(
   };
 }
 
-/** Whether an agent is alive. `none` means that nobody holds its lease and no holder was lost. */
+/** Whether an agent is alive. `none` means that the lease has no holder and no holder was lost. */
 export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
 
 /** The end of a lease, extended by the time that the server was down. */

@@ -19,9 +19,9 @@ export type AgentVerb = (typeof agentVerbs)[number];
 /**
  * The states that a verb leads through, from each state that it can start in.
  *
- * `start` and `stop` go one step towards running and stopped: what runs the agent reports the
- * arrival, with the same verb or by setting the status. `restart` goes all the way to provisioning
- * in one transaction, each step one of the table. `wake` requests that a hibernating agent runs.
+ * `start` and `stop` go one step towards running and stopped: the program that runs the agent then reports
+ * the result, with the same verb or by setting the status. `restart` goes all the way to provisioning in one
+ * transaction, and each of its steps is in the table. `wake` requests that a hibernating agent runs.
  */
 const verbPaths: Readonly<Record<AgentVerb, Partial<Record<AgentState, readonly AgentState[]>>>> = {
   start: {

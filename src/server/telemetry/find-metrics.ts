@@ -13,7 +13,7 @@ export function measureFind(registry: Registry, { find, onError }: Stoa): void {
     gauges: [
       {
         name: 'stoa_find_waiting',
-        help: 'Written things that wait to be filed for the search. Searches find them all the same.',
+        help: 'Documents, tasks and messages that wait to be filed into the search index. Searches find them too.',
         of: ({ waiting }) => waiting,
       },
       { name: 'stoa_find_segments', help: 'Segments of the search index.', of: ({ segments }) => segments },

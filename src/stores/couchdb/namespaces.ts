@@ -20,7 +20,7 @@ const rememberedMax = 10_000;
 export class CouchNamespaces implements AgentsStore {
   readonly #client: CouchClient;
   readonly #database: string;
-  /** A database of its own: readers of the seed's database find only documents there. */
+  /** A separate database: readers of the seed's database find only documents there. */
   readonly #namespaces: string;
   readonly #view: NamespaceView;
   readonly #limits: Limits;

@@ -18,7 +18,7 @@ export class FirestoreNamespaces implements NamespaceReads, AgentsStore {
 
   constructor(place: FirestorePlace, requests: FirestoreRequests, reads: FirestoreReads) {
     this.#documents = place.firestore.collection(place.collection);
-    // A collection of its own: readers of the seed's collection find only documents there.
+    // A separate collection: readers of the seed's collection find only documents there.
     this.#namespaces = place.firestore.collection(`${place.collection}_namespaces`);
     this.#values = place.values;
     this.#requests = requests;

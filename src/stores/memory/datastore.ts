@@ -1,4 +1,4 @@
-/** The data store in memory: for tests and for trying things out. It forgets everything. */
+/** The data store in memory, for tests and experiments. Nothing is stored on disk. */
 import { compareCodePoints } from '../../datastore/documents/code-point-order.js';
 import {
   checkVersion,

@@ -43,7 +43,7 @@ export function questionTests(
       await bench.sweep();
     }
 
-    it('an answer returns the task to a living holder, which goes on with the same fence', async () => {
+    it('an answer returns the task to a living holder, which continues with the same fence', async () => {
       const { task, lease, projectId, workspaceId } = await ask();
       expect(task).toMatchObject({ status: 'input_required', question: 'Now?', claimed_by: 'worker-1' });
       expect(Date.parse(task.question_expires_at!) - Date.parse(task.asked_at!)).toBe(24 * 3600 * 1_000);

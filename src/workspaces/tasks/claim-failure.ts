@@ -3,7 +3,7 @@ import { StoaError } from '../../core/errors.js';
 import { type HeldTask, type LeaseEnd, renewLease } from './tasks.js';
 
 /**
- * Why a fencing number does not hold a task, or undefined. `held` is undefined where the task does not exist.
+ * Why a fencing number does not hold a task, or undefined. `held` is undefined if the task does not exist.
  */
 export function claimFailure(
   taskId: string,

@@ -87,12 +87,12 @@ export function answerQuestion(
     status: 'pending',
     claimed_by: null,
     started_at: null,
-    reason: `${answeredBy} answered the question, and nobody held the task.`,
+    reason: `${answeredBy} answered the question while no agent held the task.`,
   };
   return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
-/** Nobody answered in time: the task fails. */
+/** No answer came in time: the task fails. */
 export function expireQuestion({ task, lease }: HeldTask, nowMs: number): HeldTask {
   checkTaskTransition(task.status, 'failed');
   const reason = `The question expired without an answer: ${(task.question ?? '').slice(0, 200)}`;

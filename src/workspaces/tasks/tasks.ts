@@ -168,8 +168,8 @@ export function completeTask(
 }
 
 /**
- * Fails a task for good, unless the holder asks for another attempt, or the task has `retry`, and an attempt
- * is left. `undefined`: done before.
+ * Fails a task permanently, unless an attempt is left and the holder asks for it or the task has `retry`.
+ * `undefined`: done before.
  */
 export function failTask(
   held: HeldTask,

@@ -110,7 +110,7 @@ async function plan(output: Output, config: Config): Promise<void> {
 interface Credentials {
   /** Where the state is kept, for people. */
   place: string;
-  /** The file with the operator's token, or null where no file holds it. */
+  /** The file with the operator's token, or null if no file holds it. */
   tokenFile: string | null;
   /** The token itself, where it is new and kept nowhere in clear text. */
   token: string | undefined;

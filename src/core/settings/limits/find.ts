@@ -29,15 +29,15 @@ export const findLimits = {
     default: 256,
     positive: true,
     about:
-      'Written things of one user that wait to be filed into word lists. Searches find them all the same.',
+      'Documents, tasks and messages of one user that wait to be filed into word lists. Searches find them too.',
   },
   findCacheBytesMax: {
     default: 64 * 1024 * 1024,
-    about: 'Bytes of tables of found things that a server caches for searches.',
+    about: 'Bytes of search tables that a server caches in memory.',
   },
   findDeadSecondsMax: {
     default: 3_600,
     positive: true,
-    about: 'Seconds within which the text of deleted and expired things leaves the files of the search.',
+    about: 'Seconds within which deleted and expired text is removed from the search index.',
   },
 } as const satisfies LimitGroup;

@@ -54,7 +54,7 @@ export const serverLimits = {
   pathSegmentCharactersMax: { default: 8_192, about: 'Characters in one path parameter.' },
   streamBufferBytesMax: {
     default: 1024 * 1024,
-    about: 'Bytes buffered for a slow stream reader before it is told to resync and disconnected.',
+    about: 'Bytes buffered for a slow stream reader before it gets a resync and is disconnected.',
   },
   streamStallSecondsMax: {
     default: 60,

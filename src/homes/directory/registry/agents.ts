@@ -73,7 +73,7 @@ export interface AgentVerbsOptions {
 }
 
 export class AgentVerbs {
-  /** Called before an agent gets another name. It throws where the agent holds something under its name. */
+  /** Called before an agent gets another name. It throws if the agent holds something under its name. */
   readonly onRename: RenameHook[] = [];
   /** Called when an agent is removed: what other domains keep for it goes with it. */
   readonly onRemoved: RemovedHook[] = [];

@@ -100,7 +100,7 @@ export function onSessionTimer(tx: Transaction, reference: Buffer, outages: read
   const path = sessionPath(tx, reference.toString());
   const deadline = path === undefined ? undefined : sessionDeadline(path.session);
   if (path === undefined || deadline === undefined) return;
-  // Nobody could show signs of life while no server ran.
+  // No client could send signs of life while no server ran.
   const lastActiveMs = Date.parse(path.session.last_active);
   const atMs =
     deadline.reason === 'idle' ? extendedByOutages(lastActiveMs, deadline.atMs, outages) : deadline.atMs;

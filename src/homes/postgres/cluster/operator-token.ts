@@ -9,11 +9,11 @@ import { tokenNotice } from '../identity/removals.js';
 import { readFact, writeFactOnce } from './facts.js';
 
 export interface OperatorCredentials {
-  /** Null where only the hash is known. */
+  /** Null if only the hash is known. */
   readonly token: string | null;
 }
 
-/** For a process that serves nobody. The first server makes the token. */
+/** For a process that is not a server. The first server makes the token. */
 export const noCredentials: OperatorCredentials = { token: null };
 
 /** The hash of the token that is valid now. Without a token, a hash that no token has. */

@@ -71,7 +71,7 @@ export async function tablesPlan(sql: PostgresSql): Promise<string[]> {
   return [...(await messagingPlan(sql)), ...plan];
 }
 
-/** The name of the Stoa in this database, or undefined where none was made yet. */
+/** The name of the Stoa in this database, or undefined if none was made yet. */
 export async function knownStore(sql: PostgresSql): Promise<string | undefined> {
   if (!(await tableExists(sql, 'cluster.facts'))) return undefined;
   const [row] = await query<{ value: string }>(

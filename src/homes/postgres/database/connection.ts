@@ -100,7 +100,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     onnotice: () => undefined,
     ...(options.keepsSessions === true && { max_lifetime: null }),
     // Otherwise the driver queries the types of arrays on each new connection, and if the connection is lost
-    // during that query, nobody catches the error.
+    // during that query, no code catches the error.
     fetch_types: false,
     connection: {
       application_name: 'stoa',

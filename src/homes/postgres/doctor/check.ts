@@ -12,7 +12,7 @@ export interface Check {
   readonly repair?: {
     readonly about: string;
     readonly statement: string;
-    /** Tables that nobody writes during the repair, so that it counts all rows. */
+    /** Tables that are locked for writes during the repair, so that it counts all rows. */
     readonly locks: readonly string[];
   };
 }

@@ -18,8 +18,9 @@ const rowsMax = 1_000;
 /** How often each server numbers rows that a killed server left, or whose wake-up was lost. */
 const intervalMs = 500;
 /**
- * Time between the starts of two rounds that nobody waits for. A round is a commit on disk and a notice to every
- * server; without a pause each busy server makes one after the other, and the rounds of all servers add up.
+ * Time between the starts of two rounds that no caller waits for. A round is a commit on disk and a notice to
+ * every server; without a pause each busy server makes one after the other, and the rounds of all servers add
+ * up.
  */
 const pauseMs = 10;
 

@@ -73,10 +73,7 @@ export class PostgresFind implements FindPort {
       everyMs: intervalMs,
       run: () => this.#round(intervalMs),
       onError: (error) =>
-        onError(
-          error,
-          'filing written things for the search (they are found all the same); it is tried again',
-        ),
+        onError(error, 'filing marks into the search index (searches find them too); it is tried again'),
     });
   }
 

@@ -53,7 +53,7 @@ const blockOfTerm = `SELECT body, first, place FROM find.blocks b
     WHERE b.owner = s.owner AND b.segment = s.segment AND b.first < wanted.term
     ORDER BY first DESC, place DESC LIMIT 1)`;
 
-/** The end is null where every later term begins so too. */
+/** The end is null if every later term begins the same. */
 const blocksOfBeginning = `SELECT body, first, place FROM find.blocks b
     WHERE b.owner = s.owner AND b.segment = s.segment AND b.first >= wanted.begin
       AND (wanted.until IS NULL OR b.first < wanted.until)

@@ -62,7 +62,7 @@ const initialTables = `
     segment bigint GENERATED ALWAYS AS IDENTITY,
     entries integer NOT NULL,
     dead_entries integer NOT NULL DEFAULT 0,
-    -- When text that nobody may find any more first was in the segment: deleted, or expired.
+    -- Since when the segment has text that must not be found: deleted, or expired.
     dead_since timestamptz,
     catalog bytea NOT NULL,
     dead bytea NOT NULL DEFAULT '',

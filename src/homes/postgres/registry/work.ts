@@ -26,7 +26,7 @@ import {
  */
 export type PresenceEndedHook = (work: Work, agent: StoredAgent) => Promise<void>;
 
-/** Runs before an agent gets another name. It throws where the agent holds something under its name. */
+/** Runs before an agent gets another name. It throws if the agent holds something under its name. */
 export type RenameHook = (work: Work, agent: StoredAgent, name: string) => Promise<void>;
 
 /** Runs in the transaction that removes an agent. */

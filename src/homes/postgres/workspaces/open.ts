@@ -16,7 +16,7 @@ export interface PostgresWorkspacesOptions {
   /** Errors of background work. */
   readonly onError: (error: unknown, about: string) => void;
   readonly sweepIntervalMs?: number | undefined;
-  /** A move sweeps nothing, and nobody waits for its tasks. */
+  /** A move sweeps nothing, and no claim waits for its tasks. */
   readonly isMoved?: boolean | undefined;
   /** Tests only: replaces the table versions of this program. */
   readonly migrations?: readonly TableMigration[] | undefined;

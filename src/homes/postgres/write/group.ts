@@ -2,7 +2,7 @@
  * Independent writes that share one database transaction. Their statements are sent side by side, so a group waits for
  * the database as often as one write does, and is one commit on disk.
  *
- * A row lock does not keep the writes of one transaction apart. So a kind of write has a group of its own, and two
+ * A row lock does not keep the writes of one transaction apart. So each kind of write has its own group, and two
  * writes to the same record are never in the same group.
  */
 import type { Caller } from '../../../core/caller.js';

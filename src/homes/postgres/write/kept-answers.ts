@@ -15,7 +15,7 @@ const answerTables = `
     user_id text NOT NULL,
     key text NOT NULL,
     fingerprint text NOT NULL,
-    -- Null where only the fact is kept, for the reason in withheld.
+    -- Null if only the fact is kept, for the reason in withheld.
     results json,
     withheld text CHECK (withheld IN ('secret', 'size', 'unknown')),
     size_bytes integer NOT NULL,

@@ -106,7 +106,7 @@ export class Work {
     this.#nowMs = clock.nowMs();
     // Sent first, so that its answer shares a round trip with the first statement of the steps.
     this.#tokenCheck = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
-    // `checkToken` reports the failure. Nobody calls it if the connection is lost first.
+    // `checkToken` reports the failure. It is not called if the connection is lost first.
     this.#tokenCheck.catch(() => undefined);
   }
 
@@ -205,7 +205,7 @@ export class Work {
   send(text: string, parameters: readonly Parameter[] = []): void {
     this.#hasWritten = true;
     const sent = query(this.sql, text, parameters);
-    // `awaitSent` reports the failure. Nobody calls it if the write has failed already.
+    // `awaitSent` reports the failure. It is not called if the write has failed already.
     sent.catch(() => undefined);
     this.#sent.push(sent);
   }

@@ -31,7 +31,7 @@ export interface PostgresWriterOptions {
   readonly clock: DatabaseClock;
   /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
   readonly checkFence: CheckFence;
-  /** Null where there are no agents: suites of one domain. */
+  /** Null if there are no agents: suites of one domain. */
   readonly agents?: CallerAgents | null | undefined;
   /** Kept answers count against a user's bytes, together with these documents. */
   readonly documentsOf: DocumentsOf;

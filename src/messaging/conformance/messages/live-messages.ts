@@ -18,7 +18,7 @@ export function liveMessageTests(
     });
     afterAll(() => server.close());
 
-    it('a room stream goes on from Last-Event-ID without a gap and without a repeat', async () => {
+    it('a room stream continues from Last-Event-ID without a gap and without a repeat', async () => {
       const room = await server.room(ann);
       await ann.post(room, 'before');
       const first = await Stream.open(`${server.url}/room/${room}/stream`);

@@ -6,8 +6,8 @@ import { newStamp } from '../filing/marks.js';
 
 export const vectorFamilies = {
   /**
-   * Document → stamp: it was written since its vector was made. With an empty document key: the settings of the
-   * namespace changed, and all its documents are to be looked through.
+   * Document → stamp: it was written since its vector was made. With an empty document key: the settings of
+   * the namespace changed, and all its documents must be examined.
    */
   waiting: 'find/waiting_vectors',
   /** Document → its vector, and what it was made of. */

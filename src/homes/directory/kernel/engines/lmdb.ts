@@ -232,8 +232,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
       noSpaceCodes.has(code) || (code === inputOutputError && freeBytes(this.#path) < roomFor(operations));
     if (!isFull) return commitFailure(thrown);
     try {
-      // After a failure on the meta page LMDB gives up for good, and lmdb's writing thread then never
-      // answers. An empty transaction on this thread shows whether that happened.
+      // After a failure on the meta page LMDB refuses all further writes, and lmdb's writing thread then
+      // never answers. An empty transaction on this thread shows whether that happened.
       this.#root.transactionSync(() => undefined);
     } catch (panic) {
       return commitFailure(panic);

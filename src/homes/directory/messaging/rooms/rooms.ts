@@ -89,7 +89,7 @@ export function updateRoom(
   return next;
 }
 
-/** The messages are removed in steps afterwards: nobody finds them without the room. */
+/** The messages are removed in steps afterwards: without the room they cannot be found. */
 export function deleteRoom(tx: Transaction, id: string, ifVersion?: number): boolean {
   const roomKey = uuidBytes(id);
   const room = readRoom(tx, roomKey);

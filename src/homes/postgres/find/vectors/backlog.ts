@@ -100,7 +100,7 @@ export async function settleDocuments(
     const { notes: read, state } = waiting.ticket as Ticket;
     notes.push(...read);
     const now = states.get(nameOf(place));
-    // Written meanwhile: the write has left a note of its own.
+    // Written meanwhile: that write has left its own note.
     if ((now === undefined ? null : `${now.version} ${msOf(now.updated)}`) !== state) continue;
     if (stored === null || !settings(place.collection).embed)
       await work.rows('DELETE FROM find.vectors WHERE owner = $1 AND collection = $2 AND id = $3', [

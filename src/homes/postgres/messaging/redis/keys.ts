@@ -87,7 +87,7 @@ export class RedisKeys {
     return `dm:${this.#tag(agentId)}:delivery:${delivery}`;
   }
 
-  /** A word of `roomWords`. Words of users' rooms have keys of their own, which the seed's search never reads. */
+  /** A word of `roomWords`. Words of users' rooms have separate keys, which the seed's search never reads. */
   word(word: string): string {
     const [owner, own] = word.split(' ');
     return own === undefined ? `search:words:${word}` : `search:user-words:${owner}:${own}`;

@@ -60,7 +60,7 @@ interface Claimable {
   parameters: Parameter[];
 }
 
-/** The tasks that the filter accepts. A required label has an index of its own. */
+/** The tasks that the filter accepts. A required label has its own index. */
 function claimable({ labels, without, skills }: ClaimFilter): Claimable {
   const parameters: Parameter[] = [];
   const next = (value: Parameter): string => `$${parameters.push(value) + 2}`;

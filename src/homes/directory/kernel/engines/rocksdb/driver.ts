@@ -273,7 +273,7 @@ export class RocksDriver implements EngineDriver<Column> {
   }
 }
 
-/** Free space that is kept: RocksDB writes small files of its own at each start. */
+/** Free space that is kept: RocksDB writes small files at each start. */
 const spareBytes = 1024 * 1024;
 
 /** Bytes that a commit may need in the log. */
