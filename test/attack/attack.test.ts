@@ -4,13 +4,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { StoaOptions } from '../../src/index.js';
 import { type LimitName, limitDefinitions } from '../../src/core/settings/limits.js';
 import { type RunningServer, runningServer } from '../cli/program.js';
 import { compiledSources } from '../compiled.js';
+import { sharedHome } from '../servers/shared.js';
 import { attack, lostAcknowledgements } from './attack.js';
 
-/** On each engine; `npm run attack` sends more. */
+/** On each home; `npm run attack` sends more. */
 const requests = Number(process.env['ATTACK_REQUESTS'] ?? 2_000);
 const seed = Number(process.env['ATTACK_SEED'] ?? 1);
 const noLimit = 1_000_000_000;
@@ -43,32 +45,65 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-async function start(engine: string): Promise<RunningServer> {
+async function start(home: Partial<StoaOptions>): Promise<RunningServer> {
   const script = fileURLToPath(new URL('server.mjs', import.meta.url));
-  const data = join(directory, engine);
-  const args = [script, await compiledSources(), engine, data, JSON.stringify(limits)];
+  const args = [script, await compiledSources(), JSON.stringify(home), JSON.stringify(limits)];
   const server = await runningServer(spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] }));
   servers.push(server);
   return server;
 }
 
-describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
-  test('mutated requests cause no fault, no stall, and no loss of what was acknowledged', async () => {
-    const server = await start(engine);
+/** What the doctor finds damaged. */
+async function findingsOf({ url, token }: RunningServer): Promise<unknown[]> {
+  const answer = await fetch(`${url}/v1/doctor`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  const { findings } = (await answer.json()) as { findings: unknown[] };
+  return findings;
+}
+
+interface Attacked {
+  name: string;
+  home(): Promise<Partial<StoaOptions>>;
+  /** How many servers of one Stoa are attacked at once. */
+  servers: number;
+  requests: number;
+}
+
+const attacked: readonly Attacked[] = [
+  ...(['lmdb', 'rocksdb'] as const).map((engine) => ({
+    name: engine,
+    home: async () => ({ engine, data: join(directory, engine) }),
+    servers: 1,
+    requests,
+  })),
+  {
+    name: 'two servers on PostgreSQL and Redis',
+    home: async () => (await sharedHome()).options,
+    servers: 2,
+    // A request costs more than twice as much here.
+    requests: Math.ceil(requests / 2),
+  },
+];
+
+describe.each(attacked)('on $name', ({ name, home, servers: count, requests: sent }) => {
+  test('mutated requests cause no fault, no stall, no damage, and no loss of what was acknowledged', async () => {
+    const place = await home();
+    const started = await Promise.all(Array.from({ length: count }, () => start(place)));
+    const printed = (): string => started.map((server) => server.stderr().slice(-3_000)).join('\n');
     const report = await attack({
-      url: server.url,
-      operator: server.token,
-      pid: server.pid,
-      requests,
+      servers: started,
+      operator: started[0]?.token ?? '',
+      requests: sent,
       seed,
     }).catch((error: unknown) => {
-      throw new Error(`The attack ended early: ${String(error)}\n${server.stderr().slice(-3_000)}`, {
-        cause: error,
-      });
+      throw new Error(`The attack ended early: ${String(error)}\n${printed()}`, { cause: error });
     });
     const { faults, stalls, statuses, longestMs, acknowledged } = report;
     if (process.env['ATTACK_REQUESTS'] !== undefined)
-      console.log(engine, {
+      console.log(name, {
         requests: report.requests,
         statuses,
         longestMs,
@@ -76,11 +111,16 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
         acknowledged: acknowledged.size,
         stalls: stalls.length,
       });
-    await server.end('SIGKILL');
-    const again = await start(engine);
+    for (const server of started) await server.end('SIGKILL');
+    const again = await start(place);
     const lost = await lostAcknowledgements(again.url, report);
-    await again.end('SIGTERM');
     expect({ faults, stalls, lost }).toEqual({ faults: [], stalls: [], lost: [] });
+    // The search index follows records that expire, a little later.
+    await vi.waitFor(async () => expect(await findingsOf(again)).toEqual([]), {
+      timeout: 20_000,
+      interval: 500,
+    });
+    await again.end('SIGTERM');
     expect(report.streams).toBe(6);
     // Enough of them were valid to pass the checks.
     expect(statuses[200]).toBeGreaterThan(report.requests / 20);

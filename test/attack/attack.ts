@@ -10,12 +10,17 @@ import { Random } from './random.js';
 import { type AttackRequest, type OpenApi, Requests } from './requests.js';
 
 export interface AttackOptions {
-  url: string;
+  /** All serve the same Stoa; each request goes to one of them. */
+  servers: readonly AttackedServer[];
   operator: string;
-  /** The server's process, to separate its work from other load on the machine. */
-  pid: number;
   requests: number;
   seed: number;
+}
+
+export interface AttackedServer {
+  url: string;
+  /** The server's process, to separate its work from other load on the machine. */
+  pid: number;
 }
 
 export interface AttackReport {
@@ -23,7 +28,7 @@ export interface AttackReport {
   statuses: Record<string, number>;
   /** Answers that no caller should be able to cause. */
   faults: string[];
-  /** Times for which /livez waited while the server worked, in milliseconds. */
+  /** Times for which /livez waited while its server worked, in milliseconds. */
   stalls: { ms: number; during: string[] }[];
   longestMs: number;
   streams: number;
@@ -53,7 +58,13 @@ class Refused extends Error {
   }
 }
 
-type Sign = (request: AttackRequest) => Promise<AttackRequest> | AttackRequest;
+type Send = (
+  request: Omit<AttackRequest, 'operation'>,
+  url?: string,
+) => Promise<{ status: number; text: string }>;
+
+/** The signature covers the URL of the server. */
+type Sign = (request: AttackRequest, url: string) => Promise<AttackRequest> | AttackRequest;
 
 const bearer =
   (token: string, user?: string): Sign =>
@@ -66,10 +77,11 @@ const bearer =
     },
   });
 
-export async function attack({ url, operator, pid, requests, seed }: AttackOptions): Promise<AttackReport> {
+export async function attack({ servers, operator, requests, seed }: AttackOptions): Promise<AttackReport> {
   const random = new Random(seed);
+  const anyUrl = (): string => random.of(servers).url;
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
-  const send = (request: Omit<AttackRequest, 'operation'>): Promise<{ status: number; text: string }> =>
+  const send: Send = (request, url = anyUrl()) =>
     new Promise((resolve, reject) => {
       const sent = httpRequest(`${url}/`, {
         method: request.method,
@@ -161,7 +173,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     ];
   };
 
-  for (let count = 0; count < 2; count += 1) signers.push(await signer(url, must, identities));
+  for (let count = 0; count < 2; count += 1) signers.push(await signer(must, identities));
   const report: AttackReport = {
     requests: 0,
     statuses: {},
@@ -174,7 +186,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
   };
   const running = new Set<string>();
   const state = { isOver: false };
-  const watch = async (): Promise<void> => {
+  const watch = async ({ url, pid }: AttackedServer): Promise<void> => {
     const own = new Agent({ keepAlive: true });
     while (!state.isOver) {
       const [startedMs, cpuMs] = [performance.now(), await cpuMsOf(pid)];
@@ -208,11 +220,12 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
       });
     if (report.requests % 50 === 0) return again(() => acknowledge(send, witness, report));
     const plain = made.next();
-    const request = await random.of(callers)(plain);
+    const url = anyUrl();
+    const request = await random.of(callers)(plain, url);
     const name = `${request.method} ${request.path.slice(0, 200)} ${JSON.stringify(request.body ?? '').slice(0, 300)}`;
     running.add(name);
     try {
-      const { status, text } = await send(request);
+      const { status, text } = await send(request, url);
       report.statuses[status] = (report.statuses[status] ?? 0) + 1;
       if (status < 300) made.known.learn(text.slice(0, 20_000));
       if (status >= 500 && !promised.has(codeOf(text)))
@@ -229,12 +242,12 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     }
   };
   const streams = await Promise.all([
-    openStream(url, '/v1/changes', operator),
-    openStream(url, '/v1/changes?topics=data', await tokenOf('alice')),
-    openStream(url, '/v1/changes?topics=messaging', await tokenOf('alice')),
-    openStream(url, '/room/global/stream', undefined),
-    openStream(url, '/room/global/stream?after=0', undefined),
-    openStream(url, '/stream?rooms=global', undefined),
+    openStream(anyUrl(), '/v1/changes', operator),
+    openStream(anyUrl(), '/v1/changes?topics=data', await tokenOf('alice')),
+    openStream(anyUrl(), '/v1/changes?topics=messaging', await tokenOf('alice')),
+    openStream(anyUrl(), '/room/global/stream', undefined),
+    openStream(anyUrl(), '/room/global/stream?after=0', undefined),
+    openStream(anyUrl(), '/stream?rooms=global', undefined),
   ]);
   report.streams = streams.filter((stream) => stream !== undefined).length;
   await makeThings();
@@ -242,7 +255,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     while (report.requests < requests && report.faults.length < 20) await one();
   });
   const attacked = Promise.all(attacking).finally(() => (state.isOver = true));
-  await Promise.all([attacked, watch()]);
+  await Promise.all([attacked, ...servers.map(watch)]);
   for (const stream of streams) stream?.destroy();
   agent.destroy();
   return report;
@@ -260,7 +273,7 @@ async function again<Result>(ask: () => Promise<Result>): Promise<Result> {
 
 /** A write of the witness, noted when it was acknowledged, and one beside it that expires at once. */
 async function acknowledge(
-  send: (request: Omit<AttackRequest, 'operation'>) => Promise<{ status: number; text: string }>,
+  send: Send,
   witness: string,
   { requests, acknowledged, faults }: AttackReport,
 ): Promise<void> {
@@ -301,14 +314,13 @@ export async function lostAcknowledgements(
 
 /** Signs each request as a registered identity. */
 async function signer(
-  url: string,
   must: (method: string, path: string, body: unknown) => Promise<{ id: string }>,
   identities: string[],
 ): Promise<Sign> {
   const keys = await AgentKeys.generate();
   const { id } = await must('POST', '/register', { public_key: keys.publicKey, name: 'attacker' });
   identities.push(id);
-  return async (request) => {
+  return async (request, url) => {
     const headers = new Headers();
     const collect: typeof fetch = async (_input, init) => {
       new Headers(init?.headers).forEach((value, name) => headers.set(name, value));

@@ -1,9 +1,6 @@
 /** A server in a process of its own, with limits that the program's configuration does not let an operator change. */
-import { resolve } from 'node:path';
-
-const [compiled, engine, data, limits] = process.argv.slice(2);
+const [compiled, home, limits] = process.argv.slice(2);
 const { openStoa } = await import(`${compiled}/index.js`);
-const { operatorTokenPath } = await import(`${compiled}/identity/operator-token.js`);
 const { createApp, stopApp } = await import(`${compiled}/server/app.js`);
 const { LogDestination } = await import(`${compiled}/server/telemetry/log-destination.js`);
 const { createLogger } = await import(`${compiled}/server/telemetry/log.js`);
@@ -13,8 +10,7 @@ settleProcess();
 const log = new LogDestination();
 const logger = createLogger('info', log);
 const stoa = await openStoa({
-  data,
-  engine,
+  ...JSON.parse(home),
   limits: JSON.parse(limits),
   onError: (error, about) => logger.error({ err: error }, about),
 });
@@ -24,4 +20,6 @@ process.once('SIGTERM', async () => {
   await stopApp(app, stoa.limits.stopSecondsMax);
   await stoa.close();
 });
-console.log(JSON.stringify({ url, pid: process.pid, operator_token_file: operatorTokenPath(resolve(data)) }));
+console.log(
+  JSON.stringify({ url, pid: process.pid, operator_token_file: null, operator_token: stoa.operatorToken }),
+);
