@@ -11,10 +11,16 @@ export function goneOf(reply: FastifyReply): Cancellation {
   };
 }
 
-/** For work that waits: aborted when the caller disconnects, also if that was before this call. */
+/**
+ * For work that waits: aborted when the caller disconnects, also if that was before this call. The end of an
+ * answered request aborts nothing, because an abort makes an error with a trace.
+ */
 export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   if (reply.raw.destroyed) gone.abort();
-  else reply.raw.once('close', () => gone.abort());
+  else
+    reply.raw.once('close', () => {
+      if (!reply.raw.writableFinished) gone.abort();
+    });
   return gone.signal;
 }

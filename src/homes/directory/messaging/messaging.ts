@@ -203,8 +203,9 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    const keys = await rooms.publicRoomKeys(this.#kernel.root, limit, offset);
     return {
-      rooms: await rooms.publicRooms(this.#kernel.root, limit, offset),
+      rooms: keys.flatMap((key) => this.#rooms.at(key) ?? []),
       total: readCounts(this.#kernel.root).publicRooms,
     };
   }

@@ -1,5 +1,5 @@
 /** The families of messaging in the directory home, and the bytes of their keys and values. */
-import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
+import type { DirectMessage, Identity, IdentityKey, Message, Proof, Room } from '../../../messaging/model.js';
 import { latestTimeMs } from '../../../messaging/messages/ulid.js';
 import { userKey } from '../../../identity/user-key.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
@@ -139,22 +139,74 @@ export function roomOfNameKey(key: Buffer): Buffer {
 
 const roomIdBytes = 16;
 
-type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;
+type StoredMessage = Omit<Message, 'roomId' | 'tsMs' | 'proof'>;
 
 export function encodeMessage({ id, from, body, parentId, rootId, proof, serverSigned }: Message): Buffer {
-  return encode({ id, from, body, parentId, rootId, proof, serverSigned } satisfies StoredMessage);
+  const stored = { id, from, body, parentId, rootId, serverSigned } satisfies StoredMessage;
+  return encodeWithProof(stored, proof);
 }
 
 export function decodeMessage(key: Buffer, value: Buffer): Message {
-  return { ...decode<StoredMessage>(value), roomId: uuidOfBytes(key), tsMs: timeOfKey(key) };
+  const proofAt = proofAtOf(value);
+  const { id, from, body, parentId, rootId, serverSigned } = decodeBefore<StoredMessage>(value, proofAt);
+  return {
+    id,
+    from,
+    body,
+    parentId,
+    rootId,
+    get proof() {
+      return decodeProof(value, proofAt);
+    },
+    serverSigned,
+    roomId: uuidOfBytes(key),
+    tsMs: timeOfKey(key),
+  };
 }
 
-type StoredDirect = Omit<DirectMessage, 'to' | 'tsMs'>;
+type StoredDirect = Omit<DirectMessage, 'to' | 'tsMs' | 'proof'>;
 
-export function encodeDirect({ to: _to, tsMs: _time, ...stored }: DirectMessage): Buffer {
-  return encode(stored);
+export function encodeDirect({ id, from, body, proof, serverSigned, acknowledged }: DirectMessage): Buffer {
+  return encodeWithProof({ id, from, body, serverSigned, acknowledged } satisfies StoredDirect, proof);
 }
 
 export function decodeDirect(key: Buffer, value: Buffer): DirectMessage {
-  return { ...decode<StoredDirect>(value), to: uuidOfBytes(key), tsMs: timeOfKey(key) };
+  const proofAt = proofAtOf(value);
+  const { id, from, body, serverSigned, acknowledged } = decodeBefore<StoredDirect>(value, proofAt);
+  return {
+    id,
+    from,
+    body,
+    get proof() {
+      return decodeProof(value, proofAt);
+    },
+    serverSigned,
+    acknowledged,
+    to: uuidOfBytes(key),
+    tsMs: timeOfKey(key),
+  };
+}
+
+/**
+ * The proof is more than half of a row, and few readers ask for it. It follows the rest after a line feed, which
+ * JSON does not contain, and is parsed when it is read.
+ */
+const lineFeed = 10;
+
+function encodeWithProof(stored: object, proof: Proof | null): Buffer {
+  const text = JSON.stringify(stored);
+  return Buffer.from(proof === null ? text : `${text}\n${JSON.stringify(proof)}`);
+}
+
+function proofAtOf(value: Buffer): number | undefined {
+  const end = value.indexOf(lineFeed);
+  return end === -1 ? undefined : end + 1;
+}
+
+function decodeBefore<Stored>(value: Buffer, proofAt: number | undefined): Stored {
+  return JSON.parse(value.toString('utf8', 0, proofAt)) as Stored;
+}
+
+function decodeProof(value: Buffer, proofAt: number | undefined): Proof | null {
+  return proofAt === undefined ? null : decode<Proof>(value.subarray(proofAt));
 }

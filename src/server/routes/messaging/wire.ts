@@ -173,7 +173,7 @@ function cursorTime(digits: string | undefined): number {
 
 /** AICQ's times: seconds, UTC. */
 export function secondsIso(atMs: number): string {
-  return new Date(atMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
+  return `${new Date(atMs).toISOString().slice(0, -'.000Z'.length)}Z`;
 }
 
 function shownSignature(

@@ -386,6 +386,16 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
     }
   });
 
+  it.each([messaging.messages, messaging.inboxes])(
+    'reports a message of %s whose proof cannot be read',
+    async (family) => {
+      const [first] = rowsOf(family) as [{ key: Buffer; value: Buffer }];
+      await write(family, first.key, Buffer.concat([first.value, text('\n{"scheme":')]));
+      expect(await findings()).toMatchObject([{ family, kind: 'unreadable' }]);
+      await write(family, first.key, first.value);
+    },
+  );
+
   it('opens a store whose guards cannot be read, so that the doctor can look at it', async () => {
     await write(messaging.blocks, text('203.0.113.9'), junk);
     await write(messaging.rateWindows, text('violations'), junk);

@@ -90,7 +90,9 @@ function* inspectMessage(
   const room = readRoom(reader, roomKey);
   totals.sawMessage(key, room);
   const message =
-    key.length === idBytes + timeBytes ? readable<Message>(() => decodeMessage(key, value)) : undefined;
+    key.length === idBytes + timeBytes
+      ? readable(() => wholeOf<Message>(decodeMessage(key, value)))
+      : undefined;
   const id = ulidBytes(message?.id ?? '');
   if (message === undefined || id === undefined) {
     yield beyondRepair(families.messages, key, 'unreadable', 'The message cannot be read.');
@@ -174,7 +176,9 @@ function* inspectDirect(
   store: Store,
 ): Generator<Damage> {
   const message =
-    key.length === idBytes + timeBytes ? readable<DirectMessage>(() => decodeDirect(key, value)) : undefined;
+    key.length === idBytes + timeBytes
+      ? readable(() => wholeOf<DirectMessage>(decodeDirect(key, value)))
+      : undefined;
   const id = ulidBytes(message?.id ?? '');
   if (message === undefined || id === undefined || typeof message.acknowledged !== 'boolean') {
     yield beyondRepair(families.inboxes, key, 'unreadable', 'The direct message cannot be read.');
@@ -249,6 +253,11 @@ function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): b
   for (const first of reader.range(family, { ...prefixRange(prefix), limit: 1 }))
     return first.key.equals(key);
   return false;
+}
+
+/** A copy, which also reads the proof: that of a decoded message is parsed only when it is asked for. */
+function wholeOf<Row extends Message | DirectMessage>(message: Row): Row {
+  return { ...message };
 }
 
 /** The content of a row, or undefined if it cannot be read. */

@@ -143,28 +143,26 @@ function rowsOf(reader: Reader, keys: readonly Buffer[]): RoomRow[] {
     .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
 }
 
-/** Rooms before an offset are skipped one by one, because the index has no counts. */
-export async function publicRooms(reader: Reader, limit: number, offset: number): Promise<Room[]> {
+/**
+ * The keys of active public rooms, the most recent first. Rooms before an offset are skipped one by one, because the
+ * index has no counts.
+ */
+export async function publicRoomKeys(reader: Reader, limit: number, offset: number): Promise<Buffer[]> {
   const keys: Buffer[] = [];
   const slices = new Slices();
   let left = offset;
   let bounds: RangeOptions = {};
   while (keys.length < limit) {
-    const page = [
-      ...reader.range(families.roomsByActivity, {
-        ...bounds,
-        reverse: true,
-        limit: Math.min(left + limit - keys.length, roomsPerStep),
-      }),
-    ];
+    const asked = Math.min(left + limit - keys.length, roomsPerStep);
+    const page = [...reader.range(families.roomsByActivity, { ...bounds, reverse: true, limit: asked })];
     for (const { key } of page.slice(left)) keys.push(Buffer.from(roomOfActivityKey(key)));
     left = Math.max(0, left - page.length);
     const last = page.at(-1);
-    if (last === undefined) break;
+    if (last === undefined || page.length < asked) break;
     bounds = { lt: last.key };
     await slices.pause();
   }
-  return rowsOf(reader, keys);
+  return keys;
 }
 
 const roomsPerStep = 1_000;

@@ -23,7 +23,11 @@ export class RoomRows {
 
   /** Callers do not change the row. */
   get(id: string): RoomRow | undefined {
-    const roomKey = uuidBytes(id);
+    return this.at(uuidBytes(id));
+  }
+
+  /** By the bytes of its id. */
+  at(roomKey: Buffer): RoomRow | undefined {
     const name = roomKey.toString('latin1');
     const known = this.#known.get(name);
     if (known !== undefined) return known;
