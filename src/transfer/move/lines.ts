@@ -33,6 +33,14 @@ export interface NamespaceSettingsLine extends TransferRecord {
   settings: NamespaceSettings;
 }
 
+/** An agent that read or wrote a namespace which has documents. */
+export interface NamespaceAgentLine extends TransferRecord {
+  type: 'data.agent';
+  user: string;
+  namespace: string;
+  agent: string;
+}
+
 /** The secret key of an identity that the server signs for. */
 export interface KeptSeedLine extends TransferRecord {
   type: 'messaging.seed';

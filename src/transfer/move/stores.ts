@@ -28,6 +28,7 @@ export const movedTypes = [
   'registry.link',
   'identity.token',
   'data.document',
+  'data.agent',
   'workspaces.workspace',
   'workspaces.project',
   'workspaces.session',

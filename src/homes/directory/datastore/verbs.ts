@@ -24,7 +24,7 @@ import { checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { keptBytes } from '../kept-answers.js';
 import { documentEntry } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
-import { laterTime } from '../../../datastore/documents/times.js';
+import { laterTime, msOf } from '../../../datastore/documents/times.js';
 import { putMark } from '../find/filing/marks.js';
 import { removeVector, waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -67,6 +67,8 @@ export interface DataVerbsOptions {
 interface Difference {
   documents: number;
   sizeBytes: number;
+  /** When the document was set; 0 if it is removed. */
+  updatedAtMs: number;
 }
 
 export class DataVerbs {
@@ -226,7 +228,11 @@ export class DataVerbs {
     this.#account(
       tx,
       scope,
-      { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) },
+      {
+        documents: before === undefined ? 1 : 0,
+        sizeBytes: sizeBytes - (before?.sizeBytes ?? 0),
+        updatedAtMs: msOf(record.updatedAt),
+      },
       isCounted,
     );
     tx.put(families.documents, rowKey, row);
@@ -239,7 +245,7 @@ export class DataVerbs {
   }
 
   #remove(tx: Transaction, scope: Scope, rowKey: Buffer, row: Buffer): void {
-    this.#account(tx, scope, { documents: -1, sizeBytes: -sizeOfRow(row) });
+    this.#account(tx, scope, { documents: -1, sizeBytes: -sizeOfRow(row), updatedAtMs: 0 });
     tx.delete(families.documents, rowKey);
     if (isApart(row)) tx.delete(families.values, rowKey);
     this.#forgetReads(tx, rowKey);
@@ -272,18 +278,20 @@ export class DataVerbs {
         ? { count: 0, sizeBytes: 0, updatedAtMs: 0 }
         : decodeNamespace(storedNamespace);
     const count = namespace.count + difference.documents;
+    // A restored document keeps its time, and a namespace has the time of its last set.
+    const updatedAtMs = Math.max(namespace.updatedAtMs, difference.updatedAtMs);
     // A write with the same size changes no count, and one in the same millisecond does not change the time
     // either.
     const isResized = difference.documents !== 0 || difference.sizeBytes !== 0;
     if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
-    else if (isResized || namespace.updatedAtMs !== tx.nowMs)
+    else if (isResized || namespace.updatedAtMs !== updatedAtMs)
       tx.put(
         families.namespaces,
         namespaceRowKey,
         encodeNamespace({
           count,
           sizeBytes: namespace.sizeBytes + difference.sizeBytes,
-          updatedAtMs: tx.nowMs,
+          updatedAtMs,
         }),
       );
     if (!isResized) return;

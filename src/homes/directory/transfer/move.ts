@@ -8,6 +8,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { DirectoryLocks } from '../locks/locks.js';
 import type { DirectoryWorkspaces } from '../workspaces/workspaces.js';
 import { lockRecordStores } from './locks.js';
+import { agentRecordStore } from './namespace-agents.js';
 import { settingsRecordStore } from './namespace-settings.js';
 import { unexportedRecords } from './unexported.js';
 
@@ -25,6 +26,7 @@ export function directoryMove(kernel: Kernel, { workspaces, locks, sealer }: Mov
     records: () => [
       ...unexportedRecords(kernel, sealer),
       ...lockRecordStores(kernel, locks),
+      agentRecordStore(kernel),
       settingsRecordStore(kernel),
     ],
     // The lock keeps servers out, and what they left behind is finished here.

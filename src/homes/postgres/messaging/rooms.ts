@@ -224,7 +224,7 @@ export class PostgresRooms {
 
   async listPublic(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
     const [rooms, counted] = await Promise.all([
-      this.#find('WHERE r.is_private = FALSE ORDER BY r.last_active_at DESC, r.id LIMIT $1 OFFSET $2', [
+      this.#find('WHERE r.is_private = FALSE ORDER BY r.last_active_at DESC, r.id DESC LIMIT $1 OFFSET $2', [
         limit,
         offset,
       ]),

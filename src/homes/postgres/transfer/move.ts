@@ -12,6 +12,7 @@ import { lockNumber } from '../database/advisory-locks.js';
 import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { lockRecordStores } from './locks.js';
+import { agentRecordStore } from './namespace-agents.js';
 import { settingsRecordStore } from './namespace-settings.js';
 import { unexportedRecords } from './unexported.js';
 
@@ -29,6 +30,7 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
     records: () => [
       ...unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
       ...lockRecordStores({ sql, transact: (body) => writer.transact(body) }),
+      agentRecordStore(sql, (body) => writer.transact(body)),
       settingsRecordStore(sql, (body) => writer.transact(body)),
     ],
     obstacles: async () => {
