@@ -6,11 +6,12 @@ export interface GroupingOptions<Item, Result> {
    * a promise the result of an item that continues alone.
    */
   run: (items: readonly Item[]) => Promise<readonly (Result | Error | Promise<Result>)[]>;
+  /** Items in a group; an item with several names counts as many. A larger item is a group of its own. */
   itemsMax: number;
   /** Groups that may run at the same time. */
   groupsMax: number;
-  /** Items with the same name are never in the same group. */
-  nameOf?: (item: Item) => string;
+  /** Items that share a name are never in the same group. */
+  namesOf?: (item: Item) => readonly string[];
 }
 
 interface Waiting<Item, Result> {
@@ -53,16 +54,21 @@ export class Grouping<Item, Result> {
   }
 
   #take(): Waiting<Item, Result>[] {
-    const { itemsMax, nameOf } = this.#options;
-    if (nameOf === undefined) return this.#waiting.splice(0, itemsMax);
-    const names = new Set<string>();
+    const { itemsMax, namesOf } = this.#options;
+    if (namesOf === undefined) return this.#waiting.splice(0, itemsMax);
+    // Also of items that are left for a later group: an item never overtakes one that shares a name with it.
+    const seen = new Set<string>();
     const group: Waiting<Item, Result>[] = [];
     const left: Waiting<Item, Result>[] = [];
+    let size = 0;
     for (const waiting of this.#waiting) {
-      const name = nameOf(waiting.item);
-      if (group.length < itemsMax && !names.has(name)) group.push(waiting);
-      else left.push(waiting);
-      names.add(name);
+      const names = namesOf(waiting.item);
+      const fits = size === 0 || size + names.length <= itemsMax;
+      if (fits && !names.some((name) => seen.has(name))) {
+        group.push(waiting);
+        size += names.length;
+      } else left.push(waiting);
+      for (const name of names) seen.add(name);
     }
     this.#waiting = left;
     return group;

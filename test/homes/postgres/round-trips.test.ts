@@ -156,6 +156,34 @@ it('a write of three documents takes three, and one that names a document twice 
   expect([await data.get(ada, 'n', 'c'), await data.get(ada, 'n', 'd')]).toEqual([2, 2]);
 });
 
+it('a write of three sets takes one, and one that sets a document twice keeps the order', async () => {
+  const write = (...keys: string[]) =>
+    writer.write(
+      { caller: ada },
+      keys.map((key, index) => data.steps.set(ada, 'joined', key, index)),
+    );
+  expect(await tripsOf(() => write('a', 'b', 'c'))).toBe(1);
+  expect(await write('d', 'e', 'd')).toMatchObject([{ version: 1 }, { version: 1 }, { version: 2 }]);
+  expect(await data.get(ada, 'joined', 'd')).toBe(2);
+});
+
+it('sets of one write that share a statement with others are refused together, without the others', async () => {
+  const gone = { ...ada, tokenId: 'f'.repeat(20) };
+  const set = (caller: typeof ada, key: string) => data.steps.set(caller, 'together', key, 1);
+  const [refused, ...written] = await Promise.allSettled([
+    writer.write({ caller: gone }, [set(gone, 'a'), set(gone, 'b')]),
+    writer.write({ caller: ada }, [set(ada, 'c'), set(ada, 'd')]),
+    writer.write({ caller: ada }, [set(ada, 'e')]),
+  ]);
+  expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'unauthenticated' } });
+  expect(written).toMatchObject([
+    { status: 'fulfilled', value: [{ key: 'c' }, { key: 'd' }] },
+    { status: 'fulfilled', value: [{ key: 'e' }] },
+  ]);
+  const keys = (await data.listKeys(ada, 'together')).items.map(({ key }) => key);
+  expect(keys).toEqual(['c', 'd', 'e']);
+});
+
 it('the check of a token takes no additional round trip', async () => {
   const bearer = { ...ada, tokenId };
   let value = 0;

@@ -12,7 +12,6 @@ import {
   type DataCapabilities,
   type DataPort,
   type Decide,
-  type DocumentWrite,
   type ExportPage,
   type KeyRange,
   type StoredValue,
@@ -31,7 +30,7 @@ import type { PostgresSql } from '../database/connection.js';
 import { AccessWrites } from './access.js';
 import { documentsOf, mergeCounts } from './counts.js';
 import { DocumentReads } from './reads.js';
-import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
+import { PlainSets, type ScopeWrites, isPlainSet, nameOf } from './plain-sets.js';
 import {
   type TransactionWork,
   readDocumentsAhead,
@@ -113,11 +112,18 @@ export class PostgresDataStore implements DataPort {
         ...(await this.#writeIn(work, scope, batch)),
         read: await this.#readFrom(work, scope, batch.gets),
       }),
-      isPlain ? (caller) => this.#setPlain(caller, scope, batch.sets) : undefined,
+      undefined,
       this.#readAhead(
         scope,
         [...batch.sets, ...batch.deletes].map(({ key }) => key),
       ),
+      isPlain
+        ? {
+            write: this.#writePlain,
+            item: { scope, writes: batch.sets } satisfies ScopeWrites,
+            show: (sets) => ({ sets: sets as WriteResult[], deletes: [], read: [] }),
+          }
+        : undefined,
     );
   }
 
@@ -255,15 +261,14 @@ export class PostgresDataStore implements DataPort {
     return found.filter((record) => record !== undefined);
   }
 
-  async #setPlain(
-    { tokenId }: Caller,
-    scope: Scope,
-    writes: readonly DocumentWrite[],
-  ): Promise<DataBatchResult> {
-    const sets = await this.#plainSets.write(tokenId, scope, writes);
+  /** The documents of each item in one statement, which other writes share. */
+  readonly #writePlain = async ({ tokenId }: Caller, items: readonly unknown[]): Promise<WriteResult[][]> => {
+    // Only `write` makes such items.
+    const all = items as readonly ScopeWrites[];
+    const results = await this.#plainSets.write(tokenId, all);
     this.#writer.committed();
-    return { sets, deletes: [], read: [] };
-  }
+    return results;
+  };
 
   #now(): string {
     return timeOfMs(this.#nowMs());

@@ -18,12 +18,20 @@ import { tokenGone, tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
-export interface PlainSet {
+export interface ScopeWrites {
+  readonly scope: Scope;
+  readonly writes: readonly DocumentWrite[];
+}
+
+interface PlainSet {
   readonly scope: Scope;
   readonly write: DocumentWrite;
   /** The token of the caller, or null. */
   readonly tokenId: string | null;
 }
+
+/** The sets of one caller that are written all or none. */
+type Unit = readonly PlainSet[];
 
 /** PostgreSQL writes two groups of this size at the same time faster than one group of twice the size. */
 const writesGroupedMax = 32;
@@ -37,11 +45,11 @@ export function isPlainSet({ metadata, ifVersion, expiresAt, index }: DocumentWr
 export class PlainSets {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
-  readonly #grouped = new Grouping<PlainSet, WriteResult>({
-    run: (writes) => this.#writeGroup(writes),
+  readonly #grouped = new Grouping<Unit, WriteResult[]>({
+    run: (units) => this.#writeGroup(units),
     itemsMax: writesGroupedMax,
     groupsMax: 3,
-    nameOf: ({ scope, write }) => nameOf(scope, write.key),
+    namesOf: (unit) => unit.map(({ scope, write }) => nameOf(scope, write.key)),
   });
 
   constructor(sql: PostgresSql, nowMs: () => number) {
@@ -49,33 +57,30 @@ export class PlainSets {
     this.#nowMs = nowMs;
   }
 
-  /** Writes all sets in one statement: all or none. */
-  async write(
-    tokenId: string | null,
-    scope: Scope,
-    writes: readonly DocumentWrite[],
-  ): Promise<WriteResult[]> {
-    const [only] = writes;
-    if (only !== undefined && writes.length === 1)
-      return [await this.#grouped.add({ scope, write: only, tokenId })];
-    const results = await this.#upsert(writes.map((write) => ({ scope, write, tokenId })));
-    return results.map(written);
+  /** Writes all sets in one statement: all or none. No document may be named twice. */
+  async write(tokenId: string | null, all: readonly ScopeWrites[]): Promise<WriteResult[][]> {
+    const results = await this.#grouped.add(
+      all.flatMap(({ scope, writes }) => writes.map((write) => ({ scope, write, tokenId }))),
+    );
+    return partsOf(
+      results,
+      all.map(({ writes }) => writes.length),
+    );
   }
 
-  /** Independent writes in one statement. If the statement fails, each write gets its own. */
-  async #writeGroup(writes: readonly PlainSet[]): Promise<(WriteResult | Error)[]> {
+  /** Independent units in one statement. If the statement fails, each unit gets its own. */
+  async #writeGroup(units: readonly Unit[]): Promise<(WriteResult[] | Error)[]> {
     try {
-      return await this.#upsert(writes);
+      const results = await this.#upsert(units.flat());
+      return partsOf(
+        results,
+        units.map(({ length }) => length),
+      ).map(wholeOrRefusal);
     } catch (error) {
-      if (writes.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable'))
+      if (units.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable'))
         throw error;
       return Promise.all(
-        writes.map((write) =>
-          this.#upsert([write]).then(
-            ([result]) => result as WriteResult | StoaError,
-            (failure: Error) => failure,
-          ),
-        ),
+        units.map((unit) => this.#upsert(unit).then(wholeOrRefusal, (failure: Error) => failure)),
       );
     }
   }
@@ -177,9 +182,20 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "expiresAt" = excluded."expiresAt",
   indexed = d.indexed OR (${expired}) IS TRUE`;
 
-function written(result: WriteResult | StoaError): WriteResult {
-  if (result instanceof StoaError) throw result;
-  return result;
+/** All sets of a unit have the same token, so all of them are written or refused. */
+function wholeOrRefusal(results: readonly (WriteResult | StoaError)[]): WriteResult[] | StoaError {
+  const written: WriteResult[] = [];
+  for (const result of results) {
+    if (result instanceof StoaError) return result;
+    written.push(result);
+  }
+  return written;
+}
+
+/** The list in parts of the given lengths. */
+function partsOf<Item>(items: readonly Item[], lengths: readonly number[]): Item[][] {
+  let at = 0;
+  return lengths.map((length) => items.slice(at, (at += length)));
 }
 
 async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {

@@ -39,7 +39,7 @@ export class GroupedWrites<Item extends { readonly caller: Caller }, Result> {
       run: (items) => this.#run(items),
       itemsMax: writesMax,
       groupsMax,
-      ...(nameOf !== undefined && { nameOf }),
+      ...(nameOf !== undefined && { namesOf: (item: Item) => [nameOf(item)] }),
     });
   }
 

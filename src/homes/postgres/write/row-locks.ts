@@ -31,6 +31,12 @@ export function lockRows(work: Work, steps: readonly PostgresStep<unknown>[]): v
     if (names.every((name) => uses.get(name) === 1)) step.readAhead?.(work);
 }
 
+/** Whether two of the steps, or one of them twice, name the same row. */
+export function hasSharedRows(steps: readonly PostgresStep<unknown>[]): boolean {
+  const names = steps.flatMap(({ locks }) => locks.map(nameOf));
+  return new Set(names).size < names.length;
+}
+
 function nameOf({ table, key }: RowName): string {
   return `${table} ${key}`;
 }

@@ -11,6 +11,17 @@ export interface RowName {
   readonly key: string;
 }
 
+/** Steps of one write that share a statement, when they are the whole write, without key, fence and checks. */
+export interface Joined<Result> {
+  /**
+   * Writes all items or none, and returns a result for each. Steps with the same function can be joined. It checks the
+   * caller's token itself.
+   */
+  readonly write: (caller: Caller, items: readonly unknown[]) => Promise<unknown[]>;
+  readonly item: unknown;
+  readonly show: (written: unknown) => Result;
+}
+
 export class PostgresStep<Result> implements Step<Result> {
   constructor(
     readonly locks: readonly RowName[],
@@ -26,20 +37,22 @@ export class PostgresStep<Result> implements Step<Result> {
      * those whose rows no other step names read ahead, all in one round trip.
      */
     readonly readAhead?: ((work: Work) => void) | undefined,
+    readonly joined?: Joined<Result> | undefined,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
-    const { alone } = this;
+    const { alone, joined } = this;
     return new PostgresStep(
       this.locks,
       async (work) => show(await this.run(work)),
       alone && (async (caller) => show(await alone(caller))),
       this.readAhead,
+      joined && { ...joined, show: (written) => show(joined.show(written)) },
     );
   }
 
   after(act: (result: Result) => void): PostgresStep<Result> {
-    const { alone } = this;
+    const { alone, joined } = this;
     const acted = (result: Result): Result => {
       act(result);
       return result;
@@ -53,6 +66,7 @@ export class PostgresStep<Result> implements Step<Result> {
       },
       alone && (async (caller) => acted(await alone(caller))),
       this.readAhead,
+      joined && { ...joined, show: (written) => acted(joined.show(written)) },
     );
   }
 }

@@ -18,7 +18,7 @@ import {
   migrateAnswers,
   reserveAnswer,
 } from './kept-answers.js';
-import { lockRows } from './row-locks.js';
+import { hasSharedRows, lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { awaitAll, runTogether } from './group.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
@@ -93,7 +93,7 @@ export class PostgresWriter implements Writer {
     const checks = postgresSteps(request.checks ?? []);
     const run = postgresSteps(steps);
     const alone = this.#isNoted(request.caller) ? aloneOf(request, checks, run) : undefined;
-    if (alone !== undefined) return [await alone(request.caller)] as unknown as Results<Steps>;
+    if (alone !== undefined) return (await alone(request.caller)) as Results<Steps>;
     const results = await this.#transact(
       request.caller,
       (work) => this.#runAll(work, request, checks, run),
@@ -261,10 +261,27 @@ function aloneOf(
   { caller, idempotency }: WriteRequest,
   checks: readonly PostgresStep<unknown>[],
   steps: readonly PostgresStep<unknown>[],
-): ((caller: Caller) => Promise<unknown>) | undefined {
-  const isPlain =
-    checks.length === 0 && steps.length === 1 && !hasFence(caller) && (idempotency ?? null) === null;
-  return isPlain ? steps[0]?.alone : undefined;
+): ((caller: Caller) => Promise<unknown[]>) | undefined {
+  if (checks.length > 0 || hasFence(caller) || (idempotency ?? null) !== null) return undefined;
+  const alone = steps.length === 1 ? steps[0]?.alone : undefined;
+  return alone === undefined ? joinedOf(steps) : async (by) => [await alone(by)];
+}
+
+/** One statement for all steps, if they are of the same kind and none names a row of another. */
+function joinedOf(
+  steps: readonly PostgresStep<unknown>[],
+): ((caller: Caller) => Promise<unknown[]>) | undefined {
+  const write = steps[0]?.joined?.write;
+  if (write === undefined || hasSharedRows(steps)) return undefined;
+  const joined = steps.flatMap((step) => (step.joined?.write === write ? [step.joined] : []));
+  if (joined.length < steps.length) return undefined;
+  return async (caller) => {
+    const written = await write(
+      caller,
+      joined.map(({ item }) => item),
+    );
+    return joined.map(({ show }, index) => show(written[index]));
+  };
 }
 
 function hasFence({ agentId, fence }: Caller): boolean {
