@@ -59,13 +59,20 @@ export class PlainSets {
 
   /** Writes all sets in one statement: all or none. No document may be named twice. */
   async write(tokenId: string | null, all: readonly ScopeWrites[]): Promise<WriteResult[][]> {
-    const results = await this.#grouped.add(
-      all.flatMap(({ scope, writes }) => writes.map((write) => ({ scope, write, tokenId }))),
-    );
+    const unit = all.flatMap(({ scope, writes }) => writes.map((write) => ({ scope, write, tokenId })));
+    // A large unit would hold up the small ones that wait for a group.
+    const results =
+      unit.length > writesGroupedMax ? await this.#writeLarge(unit) : await this.#grouped.add(unit);
     return partsOf(
       results,
       all.map(({ writes }) => writes.length),
     );
+  }
+
+  async #writeLarge(unit: Unit): Promise<WriteResult[]> {
+    const results = wholeOrRefusal(await this.#upsert(unit));
+    if (results instanceof StoaError) throw results;
+    return results;
   }
 
   /** Independent units in one statement. If the statement fails, each unit gets its own. */
