@@ -80,7 +80,11 @@ export default defineConfig({
         test: {
           ...common,
           name: 'own process',
-          include: ['**/*.test.ts'],
+          // The pictures of the documentation are made by their own command.
+          include: [
+            '**/*.test.ts',
+            ...(process.env['SCREENSHOTS'] === undefined ? [] : ['console/pictures.ts']),
+          ],
           exclude: [...configDefaults.exclude, ...light],
         },
       },

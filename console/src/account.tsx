@@ -60,7 +60,7 @@ function UserChoice() {
 /** The same on a narrow screen, which has no room for it beside the navigation. */
 export function AccountBox() {
   return (
-    <section class="box wide account-box">
+    <section class="box account-box">
       <h2>Account</h2>
       <Account />
     </section>

@@ -12,16 +12,19 @@ export interface Loaded<Value> {
 /** A read that takes longer has failed for the person who waits. */
 const loadMsMax = 20_000;
 
-/** Reads again when an input changes; the value of the last read stays until the next one is there. */
+/**
+ * Reads when an input changes, and again when `again` changes. With other inputs the value is another one and goes; with
+ * another `again` it stays until the next one is there, so that nothing jumps.
+ */
 export function useLoaded<Value>(
-  read: ((signal: AbortSignal) => Promise<Value>) | undefined,
+  read: (signal: AbortSignal) => Promise<Value>,
   inputs: readonly unknown[],
+  again?: number,
 ): Loaded<Value> {
   const [state, setState] = useState<{ key: string; value?: Value; failure?: Failure }>({ key: '' });
   const [round, setRound] = useState(0);
   const key = JSON.stringify(inputs);
   useEffect(() => {
-    if (read === undefined) return;
     const stop = new AbortController();
     const limit = setTimeout(
       () => stop.abort(new Error('There was no answer within 20 seconds.')),
@@ -31,20 +34,20 @@ export function useLoaded<Value>(
       .then((value) => stop.signal.aborted || setState({ key, value }))
       .catch((error: unknown) => {
         const reason: unknown = stop.signal.aborted ? stop.signal.reason : error;
-        if (reason !== left) setState((before) => ({ ...before, key, failure: failureOf(reason) }));
+        if (reason !== left)
+          setState((before) => ({ ...(before.key === key && before), key, failure: failureOf(reason) }));
       })
       .finally(() => clearTimeout(limit));
     return () => {
       clearTimeout(limit);
       stop.abort(left);
     };
-  }, [key, round]);
+  }, [key, round, again]);
   const isCurrent = state.key === key;
   return {
     value: isCurrent ? state.value : undefined,
     failure: isCurrent ? state.failure : undefined,
-    isLoading:
-      read !== undefined && (!isCurrent || (state.value === undefined && state.failure === undefined)),
+    isLoading: !isCurrent,
     reload: useCallback(() => setRound((count) => count + 1), []),
   };
 }

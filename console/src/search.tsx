@@ -60,7 +60,7 @@ function SearchDialog() {
           ],
     [wanted, places, ...rounds],
   );
-  const found = useFound(words.trim());
+  const { hits: found, isSearching } = useFound(words.trim());
   const known = new Set(local.map(({ to }) => to));
   const hits = [...local, ...found.filter(({ to }) => !known.has(to))];
   const close = (): void => isOpen.set(false);
@@ -103,12 +103,20 @@ function SearchDialog() {
             >
               <span class="hit-kind">{hit.kind}</span>
               <span class="hit-text">{visible(hit.text)}</span>
-              <span class="muted">{visible(hit.detail)}</span>
+              <span class="hit-detail muted">{visible(hit.detail)}</span>
             </a>
           </li>
         ))}
       </ul>
-      {hits.length === 0 && wanted !== '' ? <p class="muted">Nothing found.</p> : null}
+      {hits.length > 0 ? null : (
+        <p class="muted">
+          {wanted === ''
+            ? 'By name: agents, tasks, rooms, namespaces. By their words: documents, tasks, messages.'
+            : isSearching
+              ? 'Searching …'
+              : 'Nothing found.'}
+        </p>
+      )}
     </Modal>
   );
 }
@@ -146,7 +154,7 @@ const taskHit = ({ command, id, status }: ListedTask): Hit => ({
   to: href(['work', id]),
 });
 
-const noPlaces: readonly Hit[] = [];
+const noHits: readonly Hit[] = [];
 
 /** Rooms and namespaces, read when the search opens. If the read fails, the other hits stay. */
 function usePlaces(): readonly Hit[] {
@@ -174,13 +182,13 @@ function usePlaces(): readonly Hit[] {
     },
     [view.session.token, view.user],
   );
-  return value ?? noPlaces;
+  return value ?? noHits;
 }
 
 const pauseMs = 200;
 
 /** Documents, tasks and messages by their words. A search that fails shows nothing: the local hits stay. */
-function useFound(words: string): readonly Hit[] {
+function useFound(words: string): { hits: readonly Hit[]; isSearching: boolean } {
   const { view } = useWorld();
   const [found, setFound] = useState<{ words: string; hits: readonly Hit[] }>({ words: '', hits: [] });
   useEffect(() => {
@@ -197,13 +205,13 @@ function useFound(words: string): readonly Hit[] {
       stop.abort();
     };
   }, [view, words]);
-  return found.words === words ? found.hits : [];
+  const isSearching = found.words !== words;
+  return { hits: isSearching ? noHits : found.hits, isSearching };
 }
 
 type Found = Awaited<ReturnType<World['view']['stoa']['find']>>['items'][number];
 
-function hitOf({ namespace, key, room_id, id = '', excerpt, author, kind }: Found): Hit {
-  const detail = author ?? '';
+function hitOf({ namespace, key, room, room_id, id = '', excerpt, kind }: Found): Hit {
   if (namespace !== undefined && key !== undefined)
     return {
       kind: 'document',
@@ -212,6 +220,11 @@ function hitOf({ namespace, key, room_id, id = '', excerpt, author, kind }: Foun
       to: href(['data', namespace, key]),
     };
   if (room_id !== undefined)
-    return { kind: 'message', text: excerpt, detail, to: href(['rooms', room_id, id]) };
-  return { kind: kind === 'tasks' ? 'task' : kind, text: excerpt, detail, to: href(['work', id]) };
+    return { kind: 'message', text: excerpt, detail: room ?? '', to: href(['rooms', room_id, id]) };
+  return {
+    kind: kind === 'tasks' ? 'task' : kind,
+    text: excerpt,
+    detail: shortId(id),
+    to: href(['work', id]),
+  };
 }

@@ -14,7 +14,7 @@ export function SignIn({ reason }: { reason: string | null }) {
   };
   return (
     <main class="sign-in">
-      <div class="card">
+      <div class="sign-in-card">
         <img src="/console/assets/icon.svg" alt="" width="40" height="40" />
         <h1>Stoa</h1>
         <p>Open a one-time link. This command prints one, and so does the start of the server:</p>

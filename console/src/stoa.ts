@@ -7,6 +7,8 @@ import { type Session, leave, sentenceOf, sessionState } from './session.js';
 export interface View {
   readonly session: Session;
   readonly stoa: Stoa;
+  /** Asks as an agent of a user, for what only the agent's own name shows. */
+  asAgent(user: string, agent: string): Stoa;
   /** The user that the operator has chosen; undefined for all users. */
   readonly user: string | undefined;
   /** False for a token that only reads. */
@@ -25,17 +27,29 @@ export function startView(): void {
     const isOperator = session.kind === 'operator';
     const user = isOperator ? route.value.query.get('user') || undefined : undefined;
     if (view.value?.session === session && view.value.user === user) return undefined;
-    const stoa = new Stoa({
-      url: globalThis.location.origin,
-      token: session.token,
+    const options = { url: globalThis.location.origin, token: session.token, fetch: fetchAsCaller };
+    return view.set({
+      session,
+      stoa: new Stoa({ ...options, user }),
+      asAgent: (owner, agent) => new Stoa({ ...options, user: isOperator ? owner : undefined, agent }),
       user,
-      fetch: fetchAsCaller,
+      canWrite: session.canWrite,
+      isOperator,
     });
-    return view.set({ session, stoa, user, canWrite: session.canWrite, isOperator });
   };
   sessionState.subscribe(update);
   route.subscribe(update);
   update();
+}
+
+/** For commands to copy: the operator names the user whose records they concern. */
+export function userFlag({ isOperator, user }: View): string {
+  return isOperator ? ` --user ${quoted(user ?? 'ada')}` : '';
+}
+
+/** An argument of a shell command. */
+export function quoted(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** A session that was revoked or has expired ends here, whatever page asked. */

@@ -1,8 +1,9 @@
-/** The console on PostgreSQL and Redis with three servers. */
+/** The console on PostgreSQL and Redis with three servers, also behind a balancer. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { operatorCaller } from '../../src/core/caller.js';
+import { startBalancer } from '../cluster/balancer.js';
 import { Running } from '../server/running.js';
 import { sharedHome } from '../servers/shared.js';
 import { launch, openPage, signInLink } from './browser.js';
@@ -55,4 +56,29 @@ test('a change through one server appears on another, and the servers are listed
   await expect
     .poll(() => page.getByRole('region', { name: 'Servers' }).getByRole('row').count())
     .toBeGreaterThanOrEqual(2);
+});
+
+test('behind a balancer the console survives the end of the server that it follows', async () => {
+  const balancer = await startBalancer(servers.map(({ port }) => port));
+  const { page } = await openPage(browser);
+  try {
+    await page.goto(await signInLink(servers[0]?.stoa as Running['stoa'], balancer.url, 'alice'));
+    await page.locator('.connection.live').waitFor();
+    await page.goto(`${balancer.url}/console/data/notes`);
+    await page.locator('.connection.live').waitFor();
+    const set = async (at: number, key: string): Promise<void> => {
+      const { url, alice } = servers[at] as Running;
+      await new Stoa({ url, token: alice }).data('notes').set(key, at);
+      await page.locator('.tree-row', { hasText: key }).waitFor();
+    };
+    for (let at = 0; at < servers.length; at += 1) await set(at, `from-${at}`);
+    // Two of three: one of them has the stream of the page.
+    for (const gone of servers.splice(1)) await gone.stop();
+    await set(0, 'from-the-last');
+    await page.getByRole('link', { name: 'Fleet' }).click();
+    await page.getByText('No agents yet').waitFor();
+  } finally {
+    await page.context().close();
+    await balancer.stop();
+  }
 });

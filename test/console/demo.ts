@@ -41,6 +41,7 @@ export interface Demo {
   readonly questionId: string;
   readonly finalId: string;
   readonly runningId: string;
+  readonly threadId: string;
   readonly agents: ReadonlyMap<string, string>;
 }
 
@@ -165,7 +166,15 @@ export async function makeDemo({ url, alice, stoa: home }: Running): Promise<Dem
     ['critic', 'Chapter 4 cites a survey that does not exist. I marked it.'],
   ];
   for (const [agent, text] of lines) await as(agent).room('global').post(text);
+  const { id: threadId } = await as('planner')
+    .room('harbour')
+    .post('The budget has two versions. Who knows which one the office uses?');
+  const reply = (agent: string, text: string) => as(agent).room('harbour').post(text, { replyTo: threadId });
+  await reply('reader-1', 'Page 12 differs: March has the night buses, April does not.');
+  await reply('billing', 'The invoices follow April.');
+  for (const reader of ['critic', 'writer', 'critic']) await notes(reader).get('museums/lisbon/azulejo');
   return {
+    threadId,
     projectId: project.id,
     questionId: question?.id ?? '',
     finalId: final.id,

@@ -1,10 +1,9 @@
-/** Hostile texts, accessibility, many records, and a server that goes away. */
+/** Hostile texts, accessibility, and many records. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
-import { createApp, stopApp } from '../../src/server/app.js';
 import { Running } from '../server/running.js';
 import { launch, openPage, signInLink } from './browser.js';
 import { type Demo, makeDemo } from './demo.js';
@@ -18,7 +17,7 @@ const hostile = [
   '{{constructor.constructor("window.hit=4")()}}',
 ];
 const [agentCount, taskCount, keyCount] = [1_000, 5_000, 10_000];
-/** Of processor time, for one task of the main thread. */
+/** Of processor time, for one task of the main thread. Seen: 7 to 26 ms, once 100 ms. */
 const longTaskMsMax = 200;
 
 let running: Running;
@@ -57,58 +56,69 @@ interface AxeResult {
   violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
 }
 
+const narrow = { width: 390, height: 844 };
+const wide = { width: 1280, height: 800 };
+
+/** In both themes, where only colours differ, and at 390 px. */
 async function complaintsOfAxe(page: Page, where: string): Promise<unknown[]> {
   await page.evaluate(axeSource);
-  const { violations } = (await page.evaluate('axe.run()')) as AxeResult; // axe declares this result.
-  return violations.map(({ id, nodes }) => [
-    where,
-    id,
-    nodes.map(({ html, failureSummary }) => html + failureSummary),
-  ]);
+  const found: unknown[] = [];
+  const run = async (view: string, options: string): Promise<void> => {
+    const { violations } = (await page.evaluate(`axe.run(${options})`)) as AxeResult; // axe declares this result.
+    for (const { id, nodes } of violations)
+      found.push([where, view, id, nodes.map(({ html, failureSummary }) => html + failureSummary)]);
+  };
+  await run('light', '');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await run('dark', "{ runOnly: ['color-contrast'] }");
+  await page.setViewportSize(narrow);
+  await run('dark, 390 px', '');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize(wide);
+  return found;
 }
 
-describe.each([
-  { name: 'light', options: { colorScheme: 'light' as const } },
-  { name: 'dark, 390 px', options: { colorScheme: 'dark' as const, viewport: { width: 390, height: 844 } } },
-])('$name', ({ options }) => {
-  test('axe finds nothing on any page', async () => {
-    const { page } = await signedIn({ ...options, bypassCSP: true });
-    const pages = [
-      ['fleet', '.agent-row'],
-      [`fleet/${demo.agents.get('planner')}`, '.history li'],
-      [`work/${demo.finalId}`, '.node'],
-      ['data/notes/museums%2Flisbon%2Fmaat', '.json-line'],
-      ['rooms/global', '.message'],
-      ['feed', '.change-row'],
-      ['operations', '.cards'],
-    ] as const;
-    for (const [path, ready] of pages) {
-      await show(page, path, ready);
-      expect(await complaintsOfAxe(page, path)).toEqual([]);
-    }
-    await page.context().close();
-  });
+test('axe finds nothing on any page, in both themes and at 390 px', async () => {
+  const { page } = await signedIn({ bypassCSP: true, reducedMotion: 'reduce' });
+  const pages = [
+    ['fleet', '.agent-row'],
+    [`fleet/${demo.agents.get('planner')}`, '.history li'],
+    [`work/${demo.finalId}`, '.node'],
+    ['data/notes/museums%2Flisbon%2Fmaat', '.json-line'],
+    ['data/notes/museums%2Flisbon%2Fmaat?edit=1', 'textarea'],
+    [`rooms/harbour/${demo.threadId}`, '.drawer .message'],
+    ['rooms/direct', '.empty'],
+    ['feed', '.change-row'],
+    ['operations', '.empty'],
+  ] as const;
+  for (const [path, ready] of pages) {
+    await show(page, path, ready);
+    expect(await complaintsOfAxe(page, path)).toEqual([]);
+  }
+  await page.context().close();
+}, 180_000);
 
-  test('axe finds nothing in dialogs, the search, the editor and the sign-in', async () => {
-    const { page } = await signedIn({ ...options, bypassCSP: true });
-    await show(page, `work/${demo.finalId}`, '.node');
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-    await page.locator('dialog[open]').waitFor();
-    expect(await complaintsOfAxe(page, 'a dialog')).toEqual([]);
-    await page.keyboard.press('Escape');
-    await page.locator('body').press('/');
-    await page.getByLabel(/Search agents/).fill('planner');
-    await page.locator('.hits a').first().waitFor();
-    expect(await complaintsOfAxe(page, 'the search')).toEqual([]);
-    await page.keyboard.press('Escape');
-    await show(page, 'data/notes/museums%2Flisbon%2Fmaat?edit=1', 'textarea');
-    expect(await complaintsOfAxe(page, 'the editor')).toEqual([]);
-    await page.evaluate('sessionStorage.clear()');
-    await show(page, 'fleet', '.sign-in');
-    expect(await complaintsOfAxe(page, 'the sign-in')).toEqual([]);
-    await page.context().close();
-  });
-});
+test('axe finds nothing in dialogs, the search, the sign-in, and what the operator sees', async () => {
+  const { page } = await signedIn({ bypassCSP: true, reducedMotion: 'reduce' });
+  await show(page, `work/${demo.finalId}`, '.node');
+  await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+  await page.locator('dialog[open]').waitFor();
+  expect(await complaintsOfAxe(page, 'a dialog')).toEqual([]);
+  await page.keyboard.press('Escape');
+  await page.locator('body').press('/');
+  await page.getByLabel(/Search agents/).fill('planner');
+  await page.locator('.hits a').first().waitFor();
+  expect(await complaintsOfAxe(page, 'the search')).toEqual([]);
+  await page.keyboard.press('Escape');
+  await page.evaluate('sessionStorage.clear()');
+  await show(page, 'fleet', '.sign-in');
+  expect(await complaintsOfAxe(page, 'the sign-in')).toEqual([]);
+  await page.goto(await signInLink(running.stoa, running.url));
+  await page.locator('.connection.live').waitFor();
+  await show(page, 'operations', '.storage td');
+  expect(await complaintsOfAxe(page, 'operations')).toEqual([]);
+  await page.context().close();
+}, 180_000);
 
 test('hostile texts are shown as text, and run nowhere', async () => {
   const [text = ''] = hostile;
@@ -146,76 +156,68 @@ async function scrollThrough(page: Page, list: string): Promise<void> {
   })()`);
 }
 
-test('a thousand agents, five thousand tasks and ten thousand keys scroll without a long task', async () => {
-  const { commit } = running.stoa;
-  expect(commit).toBeDefined();
-  for (let from = 0; from < agentCount; from += 250)
-    await alice.commit({
-      operations: Array.from({ length: 250 }, (_, at) => ({
-        op: 'agent.create' as const,
-        name: `worker-${from + at}`,
-      })),
-    });
-  for (let from = 0; from < taskCount; from += 500)
-    await alice.commit({
-      operations: Array.from({ length: 500 }, (_, at) => ({
+async function fill(): Promise<void> {
+  const inSteps = async (count: number, size: number, write: (from: number) => Promise<unknown>) => {
+    for (let from = 0; from < count; from += size) await write(from);
+  };
+  const several = <Item>(from: number, size: number, make: (at: number) => Item): Item[] =>
+    Array.from({ length: size }, (_, at) => make(from + at));
+  await inSteps(agentCount, 250, (from) =>
+    alice.commit({
+      operations: several(from, 250, (at) => ({ op: 'agent.create' as const, name: `worker-${at}` })),
+    }),
+  );
+  await inSteps(taskCount, 500, (from) =>
+    alice.commit({
+      operations: several(from, 500, (at) => ({
         op: 'task.create' as const,
         session_id: sessionId,
-        command: `Step ${from + at}`,
+        command: `Step ${at}`,
       })),
-    });
-  for (let from = 0; from < keyCount; from += 1_000)
-    await alice
+    }),
+  );
+  await inSteps(keyCount, 1_000, (from) =>
+    alice
       .data('many')
-      .setMany(
-        Object.fromEntries(
-          Array.from({ length: 1_000 }, (_, at) => [`part/${(from + at) % 10}/key-${from + at}`, from + at]),
-        ),
-      );
+      .setMany(Object.fromEntries(several(from, 1_000, (at) => [`part/${at % 10}/key-${at}`, at]))),
+  );
+}
+
+/** A hundred changes a second for two seconds: half of them documents, half of them tasks of the board. */
+async function change(page: Page): Promise<void> {
+  const { items } = await alice.tasks.list({ status: 'pending', limit: 100 });
+  for (let round = 0; round < 20; round += 1) {
+    await Promise.all(
+      items
+        .slice(round * 5, round * 5 + 5)
+        .flatMap(({ id }, at) => [
+          alice.tasks.update(id, { priority: 1 }),
+          alice.data('many').set(`part/0/key-${at * 10}`, -round),
+        ]),
+    );
+    await page.waitForTimeout(80);
+  }
+}
+
+test('a thousand agents, five thousand tasks and ten thousand keys have no long task while they scroll and change', async () => {
+  await fill();
   const { page } = await signedIn();
-  const longest: Record<string, number> = {};
   const views = [
-    ['fleet', 'fleet', '.agent-row', '.fleet'],
-    ['work', 'work', '.card', '[aria-label="pending"] .virtual'],
-    ['data', 'data/many', '.tree-row', '.key-tree .virtual'],
-  ] as const;
-  for (const [name, path, ready, list] of views) {
-    await show(page, path, ready);
-    if (name === 'data') {
-      await page.getByText('10,000 keys').waitFor();
-      await page.locator('.tree-row').first().click();
-      await page.locator('.tree-row', { hasText: '0/' }).first().click();
-    }
-    if (name === 'work') await page.getByText(/5,\d\d\d tasks/).waitFor();
-    if (name === 'fleet') await page.getByText(/1,\d\d\d agents/).waitFor();
-    await page.waitForTimeout(500);
-    longest[name] = (await mainThread(browser, page, () => scrollThrough(page, list))).longestMs;
-    if (name !== 'fleet') continue;
-    // A hundred changes a second for two seconds.
-    const busy = await mainThread(browser, page, async () => {
-      for (let round = 0; round < 20; round += 1) {
-        await Promise.all(Array.from({ length: 10 }, (_, at) => alice.data('busy').set(`key-${at}`, round)));
-        await page.waitForTimeout(80);
-      }
+    { path: 'fleet', whole: /1,\d\d\d agents/, list: '.fleet' },
+    { path: 'work', whole: /5,\d\d\d tasks/, list: '[aria-label="Pending"] .virtual' },
+    { path: 'data/many/part%2F0%2Fkey-0', whole: '10,000 keys', list: '.key-tree .virtual' },
+    { path: 'feed', whole: /\d,\d\d\d changes/, list: '.virtual.feed' },
+  ];
+  const longest: Record<string, number> = {};
+  for (const { path, whole, list } of views) {
+    const { longestMs } = await mainThread(browser, page, async () => {
+      await page.goto(`${running.url}/console/${path}`);
+      await page.getByText(whole).waitFor();
+      await Promise.all([scrollThrough(page, list), change(page)]);
     });
-    longest['changes'] = busy.longestMs;
+    longest[path] = longestMs;
   }
   console.log(`the longest tasks in ms of processor time: ${JSON.stringify(longest)}`);
   for (const milliseconds of Object.values(longest)) expect(milliseconds).toBeLessThan(longTaskMsMax);
   await page.context().close();
-});
-
-test('a server that is gone is reported, and everything goes on when it is back', async () => {
-  const { page } = await signedIn();
-  await show(page, 'data/notes', '.tree-row');
-  const port = new URL(running.url).port;
-  await stopApp(running.app, 0);
-  await page.getByText('No connection, trying again').waitFor();
-  await alice.tasks.get(demo.finalId).catch(() => undefined);
-  const again = createApp(running.stoa);
-  await again.listen({ port: Number(port), host: '127.0.0.1' });
-  await page.locator('.connection.live').waitFor();
-  await alice.data('notes').set('after-the-break', 1);
-  await page.locator('.tree-row', { hasText: 'after-the-break' }).waitFor();
-  await stopApp(again, 1);
-});
+}, 240_000);

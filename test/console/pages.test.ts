@@ -1,9 +1,11 @@
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Stoa } from '../../src/client/index.js';
+import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { loadConfig } from '../../src/core/settings/config.js';
 import { Running } from '../server/running.js';
 import { type Opened, launch, openPage, signInLink } from './browser.js';
@@ -141,6 +143,31 @@ describe('data', () => {
     });
   });
 
+  test('shows who read a document and how often, and copies it as a request that works', async () => {
+    const as = (agent: string) => new Stoa({ url: running.url, token: running.alice, agent }).data('notes');
+    await as('writer').set('tides', { high: '06:12' });
+    await show('data/notes/tides');
+    await page.getByText('never by an agent').waitFor();
+    for (const reader of ['critic', 'planner']) await as(reader).get('tides');
+    await expect
+      .poll(async () => {
+        await page.reload();
+        return page.locator('.document-facts').innerText();
+      })
+      .toMatch(/2 times by agents, last now by planner/);
+    await as('writer').set('tides', { high: '06:40' });
+    await page.getByText('2 times by agents, not since the last write').waitFor();
+    await page.getByRole('button', { name: 'Copy as curl' }).click();
+    const curl = String(await page.evaluate('navigator.clipboard.readText()'));
+    const environment = { ...process.env, STOA_TOKEN: running.operator };
+    const { stdout } = await promisify(execFile)('bash', ['-c', curl], { env: environment });
+    expect(JSON.parse(stdout)).toMatchObject({ value: { high: '06:40' } });
+    await page.getByRole('button', { name: 'Copy as SDK call' }).click();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(
+      'const value = await stoa.data("notes").get("tides");',
+    );
+  });
+
   test('creates a document with a time to live, copies it as a command, and deletes it', async () => {
     await show('data/notes');
     await page.getByRole('button', { name: 'New document' }).click();
@@ -153,7 +180,7 @@ describe('data', () => {
     expect((await alice.data('notes').getEntry('from/the console'))?.expiresAt).not.toBeNull();
     await page.getByRole('button', { name: 'Copy as CLI command' }).click();
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(
-      "stoa data get 'from/the console' -n 'notes' --user 'alice'",
+      "stoa data get 'from/the console' -n notes --user alice",
     );
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.locator('dialog').getByRole('button', { name: 'Delete' }).click();
@@ -174,6 +201,75 @@ describe('rooms', () => {
     await page.getByLabel('Search messages').fill('Quito');
     await page.getByLabel('Search messages').press('Enter');
     await page.locator('.message', { hasText: 'Is anybody in Quito?' }).waitFor();
+  });
+
+  test('shows a thread, checks the signatures in it, and replies', async () => {
+    const wanderer = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
+    await wanderer.register({ name: 'wanderer' });
+    const { id } = await wanderer.room('global').post('Who signs here?');
+    await show(`rooms/global/${id}`);
+    const thread = page.getByRole('complementary', { name: 'Thread' });
+    const first = thread.locator('.message', { hasText: 'Who signs here?' });
+    await first.getByText('signature verified').waitFor();
+    await first.getByText('outside').waitFor();
+    await thread.getByRole('button', { name: 'Reply' }).click();
+    await page.locator('dialog').getByLabel('Message').fill('The console does.');
+    await page.getByRole('button', { name: 'Post the reply' }).click();
+    await thread
+      .locator('.message', { hasText: 'The console does.' })
+      .getByText('signed by the server')
+      .waitFor();
+  });
+
+  test('opens a private room with its key, and reads earlier messages', async () => {
+    const key = 'correct horse battery';
+    const { id } = await alice.rooms.create({ name: 'vault', key });
+    const agents = Array.from(
+      { length: 11 },
+      (_, at) => new Stoa({ url: running.url, token: running.alice, agent: `speaker-${at}` }),
+    );
+    for (let at = 0; at < 101; at += 1) await agents[at % agents.length]?.room(id, key).post(`line ${at}`);
+    await show('rooms');
+    await page.getByRole('navigation', { name: 'Rooms' }).getByText('vault').click();
+    await page.getByText('This room needs its key').waitFor();
+    expect(await page.locator('.post').count()).toBe(0);
+    await page.getByRole('button', { name: 'Enter the key' }).click();
+    await page.getByLabel('Key').fill(key);
+    await page.getByRole('button', { name: 'Open the room' }).click();
+    const last = page.locator('.message', { hasText: 'line 100' });
+    await last.waitFor();
+    expect(await page.locator('.message', { hasText: /line 0$/ }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Earlier messages' }).click();
+    await page.locator('.message', { hasText: /line 0$/ }).waitFor();
+    expect(await page.getByRole('button', { name: 'Earlier messages' }).count()).toBe(0);
+    await last.getByRole('link', { name: 'Thread' }).click();
+    await page.locator('.drawer .message', { hasText: 'line 100' }).waitFor();
+  });
+
+  test('shows direct messages as they are stored: encrypted', async () => {
+    const sender = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
+    await sender.register({ name: 'outsider' });
+    const agent = new Stoa({ url: running.url, token: running.alice, agent: 'scout-quito' });
+    const { id } = await agent.room('plans').post('I am here.');
+    const { from } = await agent.room('plans').message(id);
+    await sender.direct.send(from, 'for your eyes only');
+    await show('rooms/direct');
+    await page.getByLabel('Direct messages to').selectOption('scout-quito');
+    const stored = page.locator('.message', { hasText: 'outsider' });
+    await stored.getByText('not acknowledged yet').waitFor();
+    expect(await stored.locator('.message-body').innerText()).toMatch(/^[\w+/=]{60,}$/);
+    expect(await page.locator('body').innerText()).not.toContain('for your eyes only');
+  });
+
+  test('lists blocked addresses, and unblocks one', async () => {
+    const { port } = running.stoa.messaging;
+    await port.block({ address: '203.0.113.7', reason: 'noise', expiresAtMs: Date.now() + 60_000 });
+    await show('rooms/blocked');
+    await page
+      .locator('.message', { hasText: '203.0.113.7' })
+      .getByRole('button', { name: 'Unblock' })
+      .click();
+    await page.getByText('No address is blocked').waitFor();
   });
 });
 
@@ -223,10 +319,10 @@ async function tabTo(selector: string): Promise<void> {
   throw new Error(`Tab does not reach ${selector}.`);
 }
 
+/** Typed at once: no letter is lost while the dialog opens. */
 async function search(words: string): Promise<void> {
-  await page.keyboard.press('/');
-  await page.locator('.search-words:focus').waitFor();
-  await page.keyboard.type(words);
+  await page.keyboard.type(`/${words}`);
+  expect(await page.locator('.search-words').inputValue()).toBe(words);
   await page.locator('.hits a').first().waitFor();
 }
 
@@ -309,17 +405,24 @@ describe('everywhere', () => {
     await bob.page.goto(await signInLink(running.stoa, running.url, 'bob'));
     await bob.page.getByText('No agents yet').waitFor();
     await alice.data('notes').set('private', { secret: 'kept between us' });
+    const { items: rooms } = await alice.rooms.list({ public: false });
+    const harbour = rooms.find(({ name }) => name === 'harbour')?.id ?? '';
+    const { position, items } = await alice.changes.read({ back: 10 });
     const links = [
       [`fleet/${demo.agents.get('planner')}`, 'This agent does not exist'],
       [`work/${demo.questionId}`, 'This task does not exist'],
       ['data/notes/private', 'This document does not exist'],
+      [`rooms/${harbour}`, 'This room does not exist'],
+      [`rooms/${harbour}/${demo.threadId}`, 'This message does not exist'],
+      [`rooms/direct?inbox=${demo.agents.get('planner')}`, 'No direct messages'],
+      [`feed?position=${position}&at=${items.at(-1)?.seq}`, 'The change of this link is not among'],
     ] as const;
     for (const [path, sentence] of links) {
       // The parameter with which an operator chooses a user changes nothing for bob.
       await show(path, bob.page);
       await bob.page.getByText(sentence).first().waitFor();
       expect(await bob.page.locator('body').innerText()).not.toMatch(
-        /planner|2026 budget|kept between us|notes\/private/,
+        /planner|2026 budget|two versions|kept between us|notes\/private/,
       );
     }
     await bob.page.context().close();

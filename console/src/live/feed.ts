@@ -30,6 +30,8 @@ export class LiveFeed {
   readonly #positions = new Map<number, string>();
   /** Oldest first. */
   recent: ChangeItem[] = [];
+  /** The position before the oldest of them; null if nothing is stored before it. */
+  earliest: string | null = null;
   readonly #view: View;
   readonly #listeners = new Set<Listener>();
   readonly #resyncs = new Set<() => void>();
@@ -93,13 +95,15 @@ export class LiveFeed {
     const { stoa } = this.#view;
     const items: ChangeItem[] = [];
     let page = await stoa.changes.read({ back: firstCommits, limit: pageItems, signal });
+    const { since } = page;
     items.push(...page.items);
     while (page.next_cursor !== null && items.length < keptMax) {
       page = await stoa.changes.read({ since: page.next_cursor, limit: pageItems, signal });
       items.push(...page.items);
     }
     this.position = page.position;
-    this.recent = items.slice(-keptMax);
+    this.recent = items;
+    this.earliest = since;
     this.round.set(this.round.value + 1);
   }
 
@@ -137,7 +141,10 @@ export class LiveFeed {
     const changes = this.#waiting;
     this.#waiting = [];
     this.recent.push(...changes);
-    if (this.recent.length > 2 * keptMax) this.recent = this.recent.slice(-keptMax);
+    if (this.recent.length > 2 * keptMax) {
+      const [dropped] = this.recent.splice(0, this.recent.length - keptMax).slice(-1);
+      this.earliest = this.#positions.get(dropped?.seq ?? 0) ?? null;
+    }
     for (const listener of this.#listeners) listener(changes);
     this.round.set(this.round.value + 1);
   }

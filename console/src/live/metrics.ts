@@ -22,6 +22,7 @@ export interface Disk {
 }
 
 export const readEveryMs = 4_000;
+const secondReadMs = 1_000;
 export const readingsMax = 225;
 
 export class Metrics {
@@ -29,6 +30,7 @@ export class Metrics {
   readonly #stop = new AbortController();
   readonly #view: View;
   #timer: ReturnType<typeof setInterval> | undefined;
+  #secondTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(view: View) {
     this.#view = view;
@@ -38,11 +40,14 @@ export class Metrics {
   start(): void {
     if (!this.#view.isOperator) return;
     void this.#read();
+    // A rate needs two readings: the second one comes soon.
+    this.#secondTimer = setTimeout(() => void this.#read(), secondReadMs);
     this.#timer = setInterval(() => document.hidden || void this.#read(), readEveryMs);
   }
 
   stop(): void {
     clearInterval(this.#timer);
+    clearTimeout(this.#secondTimer);
     this.#stop.abort();
   }
 

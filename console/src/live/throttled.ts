@@ -3,7 +3,12 @@ import { useEffect, useState } from 'preact/hooks';
 import type { ChangeItem } from '../../../src/client/watch/changes.js';
 import { useWorld } from './use-world.js';
 
-export function useThrottledRound(concerns: (change: ChangeItem) => boolean, everyMs: number): number {
+/** `inputs` are the values that `concerns` depends on. */
+export function useThrottledRound(
+  concerns: (change: ChangeItem) => boolean,
+  everyMs: number,
+  inputs: readonly unknown[] = [],
+): number {
   const { feed } = useWorld();
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -19,6 +24,6 @@ export function useThrottledRound(concerns: (change: ChangeItem) => boolean, eve
       clearTimeout(timer);
       stop();
     };
-  }, [feed, everyMs]);
+  }, [feed, everyMs, ...inputs]);
   return round;
 }

@@ -1,5 +1,5 @@
 /** Questions to the person before something happens, and sentences after it. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Observable, useObservable } from '../observable.js';
 import { type Failure, failureOf } from '../stoa.js';
 import { Button, Problem } from './parts.js';
@@ -123,7 +123,8 @@ export function Modal(props: {
   isPlain?: boolean;
 }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key: who types "/" and a word at once loses no letter.
+  useLayoutEffect(() => {
     const dialog = element.current;
     const opener = document.activeElement;
     dialog?.showModal();

@@ -21,6 +21,11 @@ export function sizeText(bytes: number): string {
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${sizes[unit]}`;
 }
 
+/** `input_required` as `Input required`. */
+export function sentenceCase(name: string): string {
+  return (name.slice(0, 1).toUpperCase() + name.slice(1)).replaceAll('_', ' ');
+}
+
 /** Enough of an id to tell it from others. */
 export function shortId(id: string): string {
   return id.length > 14 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;

@@ -20,12 +20,15 @@ const paths: Readonly<Record<string, string>> = {
   right: 'M9 6l6 6-6 6',
   down: 'M6 9l6 6 6-6',
   alert: 'M12 4 2.500 20h19zM12 10v4M12 17h.01',
+  link: 'M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1',
+  lock: 'M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3',
   check: 'M5 12.500l4.500 4.500L19 7.500',
 };
 
-export function Icon({ name }: { name: string }) {
+export function Icon({ name, title }: { name: string; title?: string }) {
   return (
-    <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+    <svg class="icon" viewBox="0 0 24 24" aria-hidden={title === undefined} focusable="false">
+      {title === undefined ? null : <title>{title}</title>}
       <path d={paths[name] ?? ''} />
     </svg>
   );
@@ -73,7 +76,8 @@ export function Copyable({ text, label }: { text: string; label?: string }) {
   );
 }
 
-export function CopyButton({ text, label, words }: { text: string; label: string; words?: string }) {
+export function CopyButton(props: { text: string; label: string; words?: string; icon?: 'copy' | 'link' }) {
+  const { text, label, words, icon = 'copy' } = props;
   const [isCopied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(text);
@@ -82,7 +86,7 @@ export function CopyButton({ text, label, words }: { text: string; label: string
   };
   return (
     <button type="button" class="button quiet" aria-label={label} title={label} onClick={() => void copy()}>
-      <Icon name={isCopied ? 'check' : 'copy'} />
+      <Icon name={isCopied ? 'check' : icon} />
       {words === undefined ? null : <span>{isCopied ? 'Copied' : words}</span>}
     </button>
   );

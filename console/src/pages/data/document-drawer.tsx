@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { DataDocument, JsonValue } from '../../../../src/client/index.js';
 import { href, navigate, route } from '../../router.js';
+import { quoted, userFlag } from '../../stoa.js';
 import { useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, say } from '../../ui/dialog.js';
@@ -29,14 +30,10 @@ export function DocumentDrawer({
   const [tab, setTab] = useState<Tab>('tree');
   const [isEditing, setEditing] = useState(route.value.query.get('edit') === '1');
   const [newer, setNewer] = useState(0);
-  const [kept, setKept] = useState<DataDocument | null | undefined>(undefined);
   const loaded = useLoaded(
-    async (signal) => {
-      const found = (await view.stoa.data(namespace).getEntry(documentKey, { signal })) ?? null;
-      setKept(found);
-      return found;
-    },
-    [namespace, documentKey, view.user, newer],
+    async (signal) => (await view.stoa.data(namespace).getEntry(documentKey, { signal })) ?? null,
+    [namespace, documentKey, view.user],
+    newer,
   );
   useEffect(
     () =>
@@ -49,7 +46,7 @@ export function DocumentDrawer({
       }),
     [feed, namespace, documentKey],
   );
-  const found = loaded.value ?? kept;
+  const found = loaded.value;
   const remove = (): void =>
     ask({
       title: `Delete ${documentKey}?`,
@@ -84,11 +81,11 @@ export function DocumentDrawer({
       }
     >
       {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
-      {found === undefined && loaded.isLoading ? <Loading /> : null}
+      {loaded.isLoading ? <Loading /> : null}
       {found === null ? (
         <Empty
           title="This document does not exist"
-          command={`stoa data set ${documentKey} null -n ${namespace}`}
+          command={`stoa data set ${quoted(documentKey)} null -n ${quoted(namespace)}${userFlag(view)}`}
         >
           It was deleted, has expired, or was never written.
         </Empty>
@@ -154,13 +151,7 @@ function Facts({ document: found }: { document: DataDocument }) {
         {found.createdByAgent === null ? 'no named agent' : visible(found.createdByAgent)}
       </Field>
       <Field name="Read">
-        {plural(found.accessCount, 'time')} by agents
-        {found.lastAccessedAt === null ? null : (
-          <>
-            , last <Ago at={found.lastAccessedAt} /> by{' '}
-            {visible(found.lastAccessedByAgent ?? 'no named agent')}
-          </>
-        )}
+        <Reads document={found} />
       </Field>
       <Field name="Expires">
         {found.expiresAt === null ? <span class="none">never</span> : <Ago at={found.expiresAt} />}
@@ -175,18 +166,35 @@ function Facts({ document: found }: { document: DataDocument }) {
   );
 }
 
+/** A write counts as the last access too, so an access at the time of the last write is not a read. */
+function Reads({ document: found }: { document: DataDocument }) {
+  if (found.accessCount === 0) return <span class="none">never by an agent</span>;
+  const isSinceWrite = found.lastAccessedAt !== null && found.lastAccessedAt !== found.updatedAt;
+  return (
+    <>
+      {plural(found.accessCount, 'time')} by agents,{' '}
+      {isSinceWrite ? (
+        <>
+          last <Ago at={found.lastAccessedAt} /> by {visible(found.lastAccessedByAgent ?? 'no named agent')}
+        </>
+      ) : (
+        'not since the last write'
+      )}
+    </>
+  );
+}
+
 function CopyAs({ document: { namespace, key, userId } }: { document: DataDocument }) {
   const { view } = useWorld();
   const { origin } = globalThis.location;
   const path = `/v1/data/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
   const user = view.isOperator ? ` -H "Stoa-User: ${encodeURIComponent(userId)}"` : '';
-  const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
   return (
     <span class="copy-as">
       <CopyButton
         label="Copy as curl"
         words="curl"
-        text={`curl ${quoted(origin + path)} -H "Authorization: Bearer $STOA_TOKEN"${user}`}
+        text={`curl '${origin}${path}' -H "Authorization: Bearer $STOA_TOKEN"${user}`}
       />
       <CopyButton
         label="Copy as CLI command"

@@ -2,6 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, navigate, route, setQuery } from '../../router.js';
+import { quoted, userFlag } from '../../stoa.js';
 import { useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, say } from '../../ui/dialog.js';
@@ -23,7 +24,7 @@ export function DataPage() {
       <section class="main-column" aria-label="Data">
         <header class="page-head">
           <h1>Data</h1>
-          {namespace === undefined ? null : <NewDocument namespace={namespace} />}
+          <NewDocument namespace={namespace ?? 'default'} />
           {namespace === undefined ? null : (
             <input
               type="search"
@@ -63,29 +64,21 @@ const namespacesMax = 1_000;
 function Namespaces({ chosen }: { chosen: string | undefined }) {
   const { view } = useWorld();
   const round = useThrottledRound(({ domain }) => domain === 'data', 3_000);
-  const [seen, setSeen] = useState<{ user: string | undefined; items: readonly Namespace[] }>({
-    user: undefined,
-    items: [],
-  });
   const loaded = useLoaded(
-    async (signal) => {
-      const { items } = await view.stoa.data().listNamespaces({ limit: namespacesMax, signal });
-      setSeen({ user: view.user, items });
-      return items;
-    },
-    [view.session.token, view.user, round],
+    (signal) => view.stoa.data().listNamespaces({ limit: namespacesMax, signal }),
+    [view.session.token, view.user],
+    round,
   );
-  // The last list stays while the next one is read, so that nothing jumps.
-  const items = loaded.value ?? (seen.user === view.user ? seen.items : []);
+  const items = loaded.value?.items ?? [];
   return (
     <nav class="namespaces" aria-label="Namespaces">
       {view.isOperator && view.user === undefined ? (
         <p class="muted hint">Documents belong to a user. Shown are those of the user “default”.</p>
       ) : null}
       {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
-      {loaded.isLoading && items.length === 0 ? <Loading /> : null}
-      {!loaded.isLoading && items.length === 0 && loaded.failure === undefined ? (
-        <Empty title="No documents yet" command={'stoa data set greeting \'"hello"\''} />
+      {loaded.isLoading ? <Loading /> : null}
+      {loaded.value !== undefined && items.length === 0 ? (
+        <Empty title="No documents yet" command={`stoa data set greeting hello${userFlag(view)}`} />
       ) : null}
       <ul>
         {items.map(({ namespace, count, sizeBytes }) => (
@@ -103,12 +96,6 @@ function Namespaces({ chosen }: { chosen: string | undefined }) {
   );
 }
 
-interface Namespace {
-  readonly namespace: string;
-  readonly count: number;
-  readonly sizeBytes: number;
-}
-
 function KeyTree({
   namespace,
   prefix,
@@ -118,6 +105,7 @@ function KeyTree({
   prefix: string;
   chosen: string | undefined;
 }) {
+  const { view } = useWorld();
   const keys = useKeys(namespace, prefix);
   const [open, setOpen] = useState<ReadonlySet<string>>(() => parentsOf(chosen));
   const rows = useMemo(() => treeRows(keys.items, open), [keys.items, open]);
@@ -173,7 +161,10 @@ function KeyTree({
         }
         empty={
           keys.isComplete ? (
-            <Empty title="No keys" command={`stoa data set KEY '{"value": 1}' -n ${namespace}`} />
+            <Empty
+              title={prefix === '' ? 'No keys' : `No key begins with “${prefix}”`}
+              command={`stoa data set ${quoted(`${prefix}greeting`)} hello -n ${quoted(namespace)}${userFlag(view)}`}
+            />
           ) : (
             <Loading />
           )

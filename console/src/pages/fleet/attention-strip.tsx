@@ -63,7 +63,7 @@ export function AttentionStrip({
           : tile(
               'disk',
               `${Math.round((disk.freeBytes / disk.sizeBytes) * 100)} %`,
-              isDiskCalm ? 'of the disk is free' : 'of the disk is left',
+              isDiskCalm ? 'of the disk free' : 'of the disk left',
               isDiskCalm,
             )}
       </div>

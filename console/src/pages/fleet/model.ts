@@ -70,35 +70,34 @@ export interface Speaker {
 }
 
 export interface Activity {
-  wroteAtMs: number | undefined;
-  wrote: string | undefined;
-  saidAtMs: number | undefined;
-  said: string | undefined;
+  readonly wroteAtMs: number | undefined;
+  readonly wrote: string | undefined;
+  readonly saidAtMs: number | undefined;
 }
+
+const nothingYet: Activity = { wroteAtMs: undefined, wrote: undefined, saidAtMs: undefined };
 
 /** What each agent did last, as far as the recent changes tell. */
 export class Activities {
   readonly #byAgent = new Map<string, Activity>();
-  /** The last message of each identity. */
-  readonly #byIdentity = new Map<string, { atMs: number; id: string }>();
+  /** The last message of each identity in public rooms. */
+  readonly #byIdentity = new Map<string, number>();
 
   take(changes: readonly ChangeItem[]): void {
     for (const change of changes) {
-      const from = change.kind === 'message.posted' ? change.facts?.['from'] : undefined;
-      if (typeof from === 'string')
-        this.#byIdentity.set(from, { atMs: Date.parse(change.at), id: change.id });
+      const isMessage = change.kind === 'message.posted';
+      if (!isMessage && change.domain !== 'data') continue;
+      const atMs = Date.parse(change.at);
+      const from = change.facts?.['from'];
+      // A public room hides the agent of an author.
+      if (isMessage && change.agent === null && typeof from === 'string') this.#byIdentity.set(from, atMs);
       if (change.agent === null) continue;
       const key = agentKey(change.user, change.agent);
-      const known = this.#byAgent.get(key) ?? {
-        wroteAtMs: undefined,
-        wrote: undefined,
-        saidAtMs: undefined,
-        said: undefined,
-      };
-      if (change.domain === 'data')
-        Object.assign(known, { wroteAtMs: Date.parse(change.at), wrote: keyText(change) });
-      else continue;
-      this.#byAgent.set(key, known);
+      const known = this.#byAgent.get(key) ?? nothingYet;
+      this.#byAgent.set(
+        key,
+        isMessage ? { ...known, saidAtMs: atMs } : { ...known, wroteAtMs: atMs, wrote: keyText(change) },
+      );
     }
   }
 
@@ -110,10 +109,10 @@ export class Activities {
   /** `names` has the agent of an identity that the server keeps. */
   of({ user, name }: AgentAnswer, names: ReadonlyMap<string, Speaker>): Activity | undefined {
     const known = this.#byAgent.get(agentKey(user, name));
-    for (const [identity, { atMs, id }] of this.#byIdentity) {
+    for (const [identity, atMs] of this.#byIdentity) {
       const speaker = names.get(identity);
-      if (speaker?.isKept === true && speaker.name === name)
-        return { wroteAtMs: known?.wroteAtMs, wrote: known?.wrote, saidAtMs: atMs, said: id };
+      if (speaker?.isKept === true && speaker.name === name && atMs > (known?.saidAtMs ?? 0))
+        return { ...(known ?? nothingYet), saidAtMs: atMs };
     }
     return known;
   }

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, route, setQuery } from '../../router.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
+import { userFlag } from '../../stoa.js';
 import type { AgentAnswer } from '../../live/world.js';
 import { Chart } from '../../ui/chart.js';
 import { countText, plural } from '../../ui/format.js';
@@ -24,7 +25,7 @@ const manyAgents = 300;
 const speakersMax = 24;
 
 export function FleetPage() {
-  const { agents: records, tasks: taskRecords, feed } = useWorld();
+  const { view, agents: records, tasks: taskRecords, feed } = useWorld();
   const agents = useRecords(records);
   const tasks = useRecords(taskRecords);
   const state = useObservable(records.state);
@@ -86,7 +87,7 @@ export function FleetPage() {
               }
               empty={
                 wanted === '' ? (
-                  <Empty title="No agents yet" command="stoa agents create scout --user ada">
+                  <Empty title="No agents yet" command={`stoa agents create scout${userFlag(view)}`}>
                     An agent appears here when it is created, also by its first heartbeat through the SDK.
                   </Empty>
                 ) : (

@@ -2,7 +2,7 @@
 import { href } from '../../router.js';
 import type { AgentAnswer, ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
-import { countText, visible } from '../../ui/format.js';
+import { countText, sentenceCase, visible } from '../../ui/format.js';
 import { Status } from '../../ui/parts.js';
 import { Lease } from '../../ui/lease.js';
 import { Ago, Since } from '../../ui/time.js';
@@ -11,7 +11,7 @@ import { type Activity, type AgentState, presenceTones, stateTones, taskOf } fro
 export function GroupRow({ state, count }: { state: AgentState; count: number }) {
   return (
     <div class="group-row">
-      <Status name={state} tone={stateTones[state]} />
+      <Status name={sentenceCase(state)} tone={stateTones[state]} />
       <span class="muted">{countText(count)}</span>
     </div>
   );
@@ -45,7 +45,7 @@ export function AgentRow(props: {
       </span>
       <span class="agent-task">
         {task === undefined ? (
-          <span class="none">{agent.error_message === null ? '–' : visible(agent.error_message)}</span>
+          <span class="none clip">{agent.error_message === null ? '–' : visible(agent.error_message)}</span>
         ) : (
           <>
             <span class="clip">{visible(task.command)}</span>

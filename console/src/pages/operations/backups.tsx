@@ -9,15 +9,14 @@ import { Ago } from '../../ui/time.js';
 
 export function Backups() {
   const { view } = useWorld();
-  const [round, setRound] = useState(0);
   const [isBusy, setBusy] = useState(false);
   const [verdicts, setVerdicts] = useState<ReadonlyMap<string, string>>(new Map());
-  const list = useLoaded((signal) => view.stoa.admin.backups.list({ signal }), [view.session.token, round]);
+  const list = useLoaded((signal) => view.stoa.admin.backups.list({ signal }), [view.session.token]);
   const run = async (action: () => Promise<unknown>, done: string): Promise<void> => {
     setBusy(true);
     await attempt(action, done);
     setBusy(false);
-    setRound((count) => count + 1);
+    list.reload();
   };
   const take = (kind: 'full' | 'incremental'): Promise<void> =>
     run(() => view.stoa.admin.backups.create({ kind }), 'The backup is complete.');
@@ -28,7 +27,7 @@ export function Backups() {
     }, 'Every backup was read.');
   const items = (list.value?.items ?? []).toReversed();
   return (
-    <section class="box wide">
+    <section class="box">
       <header class="box-head">
         <h2>Backups</h2>
         <Button disabled={isBusy} onClick={() => void take('full')}>
@@ -42,7 +41,7 @@ export function Backups() {
         </Button>
       </header>
       {list.failure === undefined ? null : <Problem failure={list.failure} onRetry={list.reload} />}
-      {list.isLoading && items.length === 0 ? <Loading rows={2} /> : null}
+      {list.isLoading ? <Loading rows={2} /> : null}
       {list.value !== undefined && items.length === 0 ? (
         <Empty title="No backups yet" command="stoa backup --full" />
       ) : null}

@@ -38,7 +38,8 @@ export function OperationsPage() {
 
 function OperatorCards() {
   const round = Math.floor(useClock() / statusEveryMs);
-  const status = useKeptStatus(round);
+  const { view } = useWorld();
+  const status = useLoaded((signal) => view.stoa.admin.status({ signal }), [view.session.token], round);
   return (
     <>
       {status.failure === undefined ? null : <Problem failure={status.failure} onRetry={status.reload} />}
@@ -48,11 +49,11 @@ function OperatorCards() {
         {status.value === undefined ? <Loading rows={4} /> : <Health status={status.value} />}
       </section>
       <Doctor />
-      <section class="box wide">
+      <section class="box">
         <h2>Servers</h2>
         {status.value === undefined ? <Loading rows={2} /> : <Servers status={status.value} />}
       </section>
-      <section class="box wide">
+      <section class="box">
         <h2>Storage</h2>
         {status.value === undefined ? <Loading rows={4} /> : <Storage status={status.value} />}
       </section>
@@ -64,25 +65,9 @@ function OperatorCards() {
 
 type ServerStatus = Awaited<ReturnType<ReturnType<typeof useWorld>['view']['stoa']['admin']['status']>>;
 
-/** The last answer stays while the next one is read. */
-function useKeptStatus(round: number) {
-  const { view } = useWorld();
-  const loaded = useLoaded(
-    async (signal) => {
-      const answer = await view.stoa.admin.status({ signal });
-      kept = answer;
-      return answer;
-    },
-    [view.session.token, round],
-  );
-  return { ...loaded, value: loaded.value ?? kept };
-}
-
-let kept: ServerStatus | undefined;
-
 function Health({ status }: { status: ServerStatus }) {
   return (
-    <dl class="fields">
+    <dl class="fields health">
       <Field name="Writes">
         <Status
           name={status.writes === 'ok' ? 'accepted' : status.writes}
@@ -166,7 +151,7 @@ function Storage({ status }: { status: ServerStatus }) {
               <th>Family or table</th>
               <th>Rows</th>
               <th>Size</th>
-              <th aria-label="Share" />
+              <th>Share</th>
             </tr>
           </thead>
           <tbody>

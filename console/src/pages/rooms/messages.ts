@@ -1,64 +1,77 @@
 /** The messages of one room, oldest first, kept current by the feed. */
 import { useEffect, useState } from 'preact/hooks';
 import type { RoomMessage } from '../../../../src/client/index.js';
+import { useThrottledRound } from '../../live/throttled.js';
 import { useWorld } from '../../live/use-world.js';
 import { type Failure, failureOf } from '../../stoa.js';
 import { proofOf } from './authors.js';
 
 export interface ShownMessage {
   readonly message: RoomMessage;
-  readonly isVerified: boolean | undefined;
+  readonly isVerified: boolean;
 }
 
 const pageItems = 100;
-const shownMax = 400;
+const shownMax = 2_000;
+
+/** Signatures are checked here, in the browser. */
+export function withProofs(messages: readonly RoomMessage[]): Promise<ShownMessage[]> {
+  return Promise.all(messages.map(async (message) => ({ message, isVerified: await proofOf(message) })));
+}
 
 export function useMessages(room: string, key: string | undefined) {
-  const { view, feed } = useWorld();
+  const { view } = useWorld();
   const [shown, setShown] = useState<readonly ShownMessage[]>([]);
   const [name, setName] = useState<string | undefined>(undefined);
   const [failure, setFailure] = useState<Failure | undefined>(undefined);
   const [isLoading, setLoading] = useState(true);
+  const [hasEarlier, setHasEarlier] = useState(false);
   const [round, setRound] = useState(0);
+  const news = useThrottledRound(({ facts }) => facts?.['room'] === room, 100, [room]);
   useEffect(() => {
     const stop = new AbortController();
+    const { signal } = stop;
     const read = async (): Promise<void> => {
-      const { signal } = stop;
       const [page, record] = await Promise.all([
         view.stoa.room(room, key).read({ limit: pageItems, verify: true, signal }),
         view.stoa.rooms.get(room, { signal }),
       ]);
-      const found = await Promise.all(
-        page.items.toReversed().map(async (message) => ({ message, isVerified: await proofOf(message) })),
-      );
+      const found = await withProofs(page.items.toReversed());
       // Times are written alike, so their texts are in the order of the times.
       const oldest = found[0]?.message.ts ?? '';
       setName(record.name);
-      // Older messages that were read before stay.
-      setShown((before) =>
-        [...before.filter(({ message }) => message.ts < oldest), ...found].slice(-shownMax),
-      );
+      // Earlier messages that were read before stay.
+      setShown((before) => {
+        const earlier = before.filter(({ message }) => message.ts < oldest);
+        if (earlier.length === 0) setHasEarlier(page.next_cursor !== null);
+        return [...earlier, ...found].slice(-shownMax);
+      });
       setFailure(undefined);
     };
     read()
-      .catch((error: unknown) => stop.signal.aborted || setFailure(failureOf(error)))
-      .finally(() => setLoading(false));
+      .catch((error: unknown) => signal.aborted || setFailure(failureOf(error)))
+      .finally(() => signal.aborted || setLoading(false));
     return () => stop.abort();
-  }, [view, room, key, round]);
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const stopListening = feed.listen((changes) => {
-      const isHere = changes.some(({ domain, facts }) => domain === 'messaging' && facts?.['room'] === room);
-      if (isHere)
-        timer ??= setTimeout(() => {
-          timer = undefined;
-          setRound((count) => count + 1);
-        }, 100);
-    });
-    return () => {
-      clearTimeout(timer);
-      stopListening();
-    };
-  }, [feed, room]);
-  return { shown, name, failure, isLoading, reload: () => setRound((count) => count + 1) };
+  }, [view, room, key, round, news]);
+  const readEarlier = async (): Promise<void> => {
+    try {
+      const page = await view.stoa
+        .room(room, key)
+        .read({ limit: pageItems, before: shown[0]?.message.ts, verify: true });
+      const found = await withProofs(page.items.toReversed());
+      setHasEarlier(page.next_cursor !== null);
+      setShown((before) => [...found, ...before]);
+    } catch (error) {
+      setFailure(failureOf(error));
+    }
+  };
+  return {
+    shown,
+    name,
+    failure,
+    isLoading,
+    reload: () => setRound((count) => count + 1),
+    /** Undefined if there are none. */
+    readEarlier: hasEarlier && shown.length < shownMax ? () => void readEarlier() : undefined,
+  };
 }

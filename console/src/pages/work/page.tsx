@@ -5,7 +5,8 @@ import { href, route, setQuery } from '../../router.js';
 import { useLoaded } from '../../load.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
 import type { ListedTask } from '../../live/world.js';
-import { countText, plural, visible } from '../../ui/format.js';
+import { userFlag } from '../../stoa.js';
+import { countText, plural, sentenceCase, visible } from '../../ui/format.js';
 import { Empty, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
@@ -14,7 +15,7 @@ import { columns, heldStatuses, statusTones, tasksIn } from './model.js';
 import { TaskDrawer } from './task-drawer.js';
 
 export function WorkPage() {
-  const { tasks: records } = useWorld();
+  const { view, tasks: records } = useWorld();
   const tasks = useRecords(records);
   const state = useObservable(records.state);
   useTaskLeases();
@@ -46,9 +47,9 @@ export function WorkPage() {
         {isEmpty ? (
           <Empty
             title="No tasks yet"
-            command='stoa tasks create SESSION_ID --command "Write the daily report"'
+            command={`stoa tasks add shop "Write the daily report"${userFlag(view)}`}
           >
-            A task belongs to a session of a project. Agents claim it when it is ready.
+            A task belongs to a project. Agents claim it when it is ready.
           </Empty>
         ) : !state.isComplete && tasks.length === 0 ? (
           <Loading />
@@ -63,7 +64,7 @@ export function WorkPage() {
                   aria-pressed={column === status}
                   onClick={() => setQuery({ status })}
                 >
-                  {status.replace('_', ' ')} {countText(shown.get(status)?.length ?? 0)}
+                  {sentenceCase(status)} {countText(shown.get(status)?.length ?? 0)}
                 </button>
               ))}
             </div>
@@ -102,15 +103,15 @@ function Column(props: {
 }) {
   const { status, tasks, chosen, isOpen } = props;
   return (
-    <section class={`board-column ${isOpen ? 'open' : ''}`} aria-label={status.replace('_', ' ')}>
+    <section class={`board-column ${isOpen ? 'open' : ''}`} aria-label={sentenceCase(status)}>
       <h2>
-        <Status name={status} tone={statusTones[status]} />
+        <Status name={sentenceCase(status)} tone={statusTones[status]} />
         <span class="muted">{countText(tasks.length)}</span>
       </h2>
       <VirtualList<ListedTask>
         items={tasks}
         rowHeight={heldStatuses.includes(status) ? 100 : 76}
-        label={`Tasks: ${status.replace('_', ' ')}`}
+        label={`Tasks: ${sentenceCase(status)}`}
         keyOf={({ id }) => id}
         row={(task) => <Card task={task} isChosen={task.id === chosen} />}
         empty={<p class="board-empty muted">None</p>}
@@ -126,15 +127,8 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
     <a class={`card ${isChosen ? 'chosen' : ''}`} href={href(['work', task.id], kept)} data-row>
       <span class="card-title">{visible(task.command)}</span>
       <span class="card-line muted">
-        <span class="clip">
-          {task.claimed_by === null
-            ? task.labels.map((label) => visible(label)).join(' ')
-            : visible(task.claimed_by)}
-        </span>
+        <span class="clip">{visible(holderText(task))}</span>
         <span>
-          {task.depends_on.length > 0 && task.status === 'pending'
-            ? `waits for ${task.depends_on.length} · `
-            : ''}
           {task.attempts > 0 ? `${task.attempts}/${task.max_attempts} · ` : ''}
           {task.status === 'running' && task.started_at !== null ? (
             <Since at={task.started_at} />
@@ -151,6 +145,13 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
       )}
     </a>
   );
+}
+
+/** Who has the task; before that, what it waits for or what it is about. */
+function holderText({ claimed_by, status, depends_on, labels }: ListedTask): string {
+  if (claimed_by !== null) return claimed_by;
+  if (status === 'pending' && depends_on.length > 0) return `waits for ${depends_on.length}`;
+  return labels.join(' ');
 }
 
 const projectsMax = 200;

@@ -1,6 +1,4 @@
 /** One task: facts, question, timeline, dependencies, result, and what a person can do with it. */
-import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { href } from '../../router.js';
 import type { ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { Drawer } from '../../ui/drawer.js';
@@ -9,7 +7,8 @@ import { Button, Copyable, Empty, Field, Loading, Status } from '../../ui/parts.
 import { Ago, Since, durationText } from '../../ui/time.js';
 import { answerQuestion, cancelTask, deleteTask, retryTask, takeOver } from './actions.js';
 import { TaskLease } from './leases.js';
-import { type Graph, graphOf, statusTones } from './model.js';
+import { Dependencies } from './dependencies.js';
+import { statusTones } from './model.js';
 import { Timeline } from './timeline-view.js';
 
 export function TaskDrawer(props: {
@@ -138,66 +137,5 @@ function Actions({ task }: { task: ListedTask }) {
         </Button>
       )}
     </>
-  );
-}
-
-function Dependencies({ task }: { task: ListedTask }) {
-  const { tasks } = useWorld();
-  const graph = useMemo(() => graphOf(task.id, tasks.items), [task, tasks.items.size]);
-  if (graph.edges.length === 0) return null;
-  return (
-    <section class="dependencies" aria-label="Dependencies">
-      <h3>Dependencies</h3>
-      <GraphPicture graph={graph} chosen={task.id} />
-    </section>
-  );
-}
-
-const [nodeWidth, nodeHeight, gapX, gapY] = [150, 40, 28, 10];
-
-function GraphPicture({ graph, chosen }: { graph: Graph; chosen: string }) {
-  const places = new Map<string, { x: number; y: number }>();
-  for (const [column, level] of graph.levels.entries())
-    for (const [line, { id }] of level.entries())
-      places.set(id, { x: column * (nodeWidth + gapX), y: line * (nodeHeight + gapY) });
-  const frame = useRef<HTMLDivElement>(null);
-  const at = places.get(chosen)?.x ?? 0;
-  useLayoutEffect(() => {
-    // The task itself is in view, also in a long chain.
-    frame.current?.scrollTo({ left: at - frame.current.clientWidth + nodeWidth + gapX });
-  }, [at]);
-  const width = graph.levels.length * (nodeWidth + gapX) - gapX;
-  const height = Math.max(...graph.levels.map(({ length }) => length)) * (nodeHeight + gapY) - gapY;
-  return (
-    <div class="graph" ref={frame} tabIndex={0} role="region" aria-label="Graph of dependencies">
-      <div class="graph-space" style={{ width: `${width}px`, height: `${height}px` }}>
-        <svg width={width} height={height} aria-hidden="true">
-          {graph.edges.map(({ from, to }) => {
-            const [a, b] = [places.get(from), places.get(to)];
-            if (a === undefined || b === undefined) return null;
-            const [x1, y1, x2, y2] = [a.x + nodeWidth, a.y + nodeHeight / 2, b.x, b.y + nodeHeight / 2];
-            const middle = (x1 + x2) / 2;
-            return (
-              <path key={`${from} ${to}`} d={`M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`} />
-            );
-          })}
-        </svg>
-        {graph.levels.flat().map((each) => {
-          const place = places.get(each.id) ?? { x: 0, y: 0 };
-          return (
-            <a
-              key={each.id}
-              class={`node ${each.id === chosen ? 'chosen' : ''}`}
-              href={href(['work', each.id])}
-              style={{ left: `${place.x}px`, top: `${place.y}px` }}
-              title={visible(each.command)}
-            >
-              <Status name={each.status} tone={statusTones[each.status]} />
-              <span class="clip">{visible(each.command)}</span>
-            </a>
-          );
-        })}
-      </div>
-    </div>
   );
 }

@@ -104,7 +104,7 @@ function Held({ item }: { item: Extract<TimelineItem, { kind: 'held' }> }) {
             key={at}
             class={isMessage ? 'said' : 'wrote'}
             title={`${visible(text)}, ${exactText(atMs)}`}
-            style={{ left: `${Math.min(99, ((atMs - item.fromMs) / span) * 100).toFixed(1)}%` }}
+            style={{ left: `calc((100% - 8px) * ${((atMs - item.fromMs) / span).toFixed(3)})` }}
           />
         ))}
       </div>

@@ -1,6 +1,8 @@
-/** Makes the pictures of the documentation; with SCREENSHOTS=write it replaces those in docs/pictures. */
-import { mkdirSync, mkdtempSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/**
+ * `npm run screenshots` makes pictures of every page in both themes and at two widths. Those that README and docs show
+ * replace the ones in docs/pictures; the others go to the folder in SCREENSHOTS, for the person who changes the console.
+ */
+import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
@@ -9,31 +11,18 @@ import { Running } from '../server/running.js';
 import { launch, openPage, signInLink } from './browser.js';
 import { type Demo, makeDemo } from './demo.js';
 
-const writes = process.env['SCREENSHOTS'] === 'write';
 const docsFolder = fileURLToPath(new URL('../../docs/pictures/', import.meta.url));
-const otherFolder =
-  writes || process.env['SCREENSHOTS'] === undefined
-    ? mkdtempSync(join(tmpdir(), 'stoa-pictures-'))
-    : process.env['SCREENSHOTS'];
+const otherFolder = process.env['SCREENSHOTS'] ?? '';
 /** The pictures that README and docs show. */
-const documented = new Set(['fleet.png', 'task-running.png', 'data-dark.png']);
+const documented = new Set([
+  'fleet.png',
+  'task-running.png',
+  'data-dark.png',
+  'operations-dark.png',
+  'rooms.png',
+]);
 /** So that a clone stays small. */
 const pictureBytesMax = 150_000;
-
-let running: Running;
-let browser: Browser;
-let demo: Demo;
-
-beforeAll(async () => {
-  for (const folder of [docsFolder, otherFolder]) mkdirSync(folder, { recursive: true });
-  running = await Running.start();
-  demo = await makeDemo(running);
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  await running.stop();
-});
 
 interface Picture {
   name: string;
@@ -50,16 +39,33 @@ const pictures: readonly Picture[] = [
   { name: 'task', path: ({ finalId }) => `work/${finalId}`, wait: '.node' },
   { name: 'task-running', path: ({ runningId }) => `work/${runningId}`, wait: '.held-bar' },
   { name: 'data', path: () => 'data/notes/museums%2Flisbon%2Fazulejo', wait: '.json-line' },
-  { name: 'rooms', path: () => 'rooms/global', wait: '.message' },
+  { name: 'rooms', path: ({ threadId }) => `rooms/harbour/${threadId}`, wait: '.drawer .message' },
   { name: 'feed', path: () => 'feed', wait: '.change-row' },
-  { name: 'operations', path: () => 'operations?all', wait: '.chart-line' },
+  { name: 'operations', path: () => 'operations?all', wait: '.chart-line[d*="L"]' },
 ];
 
 const views = [
   { suffix: '', colorScheme: 'light', viewport: { width: 1280, height: 800 } },
   { suffix: '-dark', colorScheme: 'dark', viewport: { width: 1280, height: 800 } },
   { suffix: '-narrow', colorScheme: 'light', viewport: { width: 390, height: 844 } },
+  { suffix: '-dark-narrow', colorScheme: 'dark', viewport: { width: 390, height: 844 } },
 ] as const;
+
+let running: Running;
+let browser: Browser;
+let demo: Demo;
+
+beforeAll(async () => {
+  for (const folder of [docsFolder, otherFolder]) mkdirSync(folder, { recursive: true });
+  running = await Running.start();
+  demo = await makeDemo(running);
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser.close();
+  await running.stop();
+  console.log(`The pictures are in ${docsFolder} and ${otherFolder}`);
+});
 
 test.each(views)('every page can be pictured: $colorScheme, $viewport.width px', async (view) => {
   const { page, complaints } = await openPage(browser, view);
@@ -72,7 +78,7 @@ test.each(views)('every page can be pictured: $colorScheme, $viewport.width px',
     if (click !== undefined) await page.locator(click).first().click();
     await page.waitForTimeout(400);
     const fileName = `${name}${view.suffix}.png`;
-    const file = join(writes && documented.has(fileName) ? docsFolder : otherFolder, fileName);
+    const file = join(documented.has(fileName) ? docsFolder : otherFolder, fileName);
     await page.screenshot({ path: file, animations: 'disabled' });
     expect(statSync(file).size).toBeLessThan(pictureBytesMax);
   }

@@ -1,0 +1,77 @@
+/** The rooms that can be read: those of the user, then the public ones. */
+import { useLoaded } from '../../load.js';
+import { href } from '../../router.js';
+import { useThrottledRound } from '../../live/throttled.js';
+import { useWorld } from '../../live/use-world.js';
+import { countText, visible } from '../../ui/format.js';
+import { Icon, Loading, Problem } from '../../ui/parts.js';
+
+const roomsMax = 1_000;
+
+type RoomRecord = Awaited<
+  ReturnType<ReturnType<typeof useWorld>['view']['stoa']['rooms']['list']>
+>['items'][number];
+
+export function RoomList({ chosen }: { chosen: string | undefined }) {
+  const { view } = useWorld();
+  const round = useThrottledRound(({ domain }) => domain === 'messaging', 2_000);
+  const loaded = useLoaded(
+    (signal) => view.stoa.rooms.list({ limit: roomsMax, signal }),
+    [view.session.token, view.user],
+    round,
+  );
+  const rooms = loaded.value?.items ?? [];
+  const entry = ({ id, name, owner, is_private, message_count }: RoomRecord) => (
+    <Entry key={id} to={id} isChosen={chosen === id || (chosen === name && owner === null)}>
+      <span class="clip">{visible(name)}</span>
+      <span class="muted">
+        {view.isOperator && view.user === undefined && owner !== null ? `${visible(owner)} · ` : ''}
+        {is_private ? <Icon name="lock" title="Needs its key" /> : null}
+        {countText(message_count)}
+      </span>
+    </Entry>
+  );
+  const own = rooms.filter(({ owner }) => owner !== null);
+  const open = rooms.filter(({ owner }) => owner === null);
+  return (
+    <nav class="namespaces" aria-label="Rooms">
+      {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
+      {loaded.isLoading ? <Loading rows={3} /> : null}
+      {own.length === 0 ? null : (
+        <h2>{view.isOperator && view.user === undefined ? 'Rooms of users' : 'Own rooms'}</h2>
+      )}
+      <ul>{own.map(entry)}</ul>
+      {open.length === 0 ? null : <h2>Public rooms</h2>}
+      <ul>{open.map(entry)}</ul>
+      <h2>{view.isOperator ? 'Messages and addresses' : 'Messages'}</h2>
+      <ul>
+        <Entry to="direct" isChosen={chosen === 'direct'}>
+          Direct messages
+        </Entry>
+        {view.isOperator ? (
+          <Entry to="blocked" isChosen={chosen === 'blocked'}>
+            Blocked addresses
+          </Entry>
+        ) : null}
+      </ul>
+    </nav>
+  );
+}
+
+function Entry({
+  to,
+  isChosen,
+  children,
+}: {
+  to: string;
+  isChosen: boolean;
+  children: preact.ComponentChildren;
+}) {
+  return (
+    <li>
+      <a href={href(['rooms', to])} aria-current={isChosen ? 'page' : undefined}>
+        {children}
+      </a>
+    </li>
+  );
+}
