@@ -23,13 +23,3 @@ export function useRecords<Item>(records: Records<Item>): readonly Item[] {
   setHeld({ round, items });
   return items;
 }
-
-/** The time, again and again, for ages and leases. */
-export function useNow(everyMs = 1_000): number {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), everyMs);
-    return () => clearInterval(timer);
-  }, [everyMs]);
-  return now;
-}

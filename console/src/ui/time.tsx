@@ -21,7 +21,7 @@ export function durationText(milliseconds: number): string {
 }
 
 /** One unit, `3m ago`: rows change once a minute instead of every second, and columns stay narrow. */
-export function agoText(atMs: number, nowMs: number): string {
+function agoText(atMs: number, nowMs: number): string {
   const age = nowMs - atMs;
   if (age < -1_000) return `in ${durationText(-age)}`;
   return age < 5_000 ? 'now' : `${durationText(age).split(' ', 1)[0]} ago`;

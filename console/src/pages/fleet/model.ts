@@ -60,7 +60,7 @@ function matches({ name, user, agent_id, labels, status, presence }: AgentAnswer
 }
 
 /** Names are unique within a user only. */
-export function agentKey(user: string | null, name: string): string {
+function agentKey(user: string | null, name: string): string {
   return `${user ?? ''} ${name}`;
 }
 
