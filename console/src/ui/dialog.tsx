@@ -90,7 +90,7 @@ function QuestionDialog({ asked }: { asked: Question }) {
           <span>{input.label}</span>
           <Entry
             value={value}
-            rows={5}
+            {...(input.isLong === true && { rows: 5 })}
             onInput={(event: Event) => setValue((event.currentTarget as HTMLInputElement).value)}
             onKeyDown={(event: KeyboardEvent) => {
               const isSent =

@@ -1,7 +1,8 @@
 /** Names of authors, and how far each message is proven. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import { type RoomMessage, Stoa, StoaError, isAuthentic } from '../../../../src/client/index.js';
 import { useWorld } from '../../live/use-world.js';
+import { Observable, useObservable } from '../../observable.js';
 import type { Tone } from '../../ui/parts.js';
 
 export interface Author {
@@ -14,7 +15,8 @@ export interface Author {
 
 const storageKey = 'stoa.authors';
 const keptMax = 500;
-const authors = new Map<string, Author>(storedAuthors());
+/** Replaced with each profile that was read: several views wait for the same one. */
+const authors = new Observable<ReadonlyMap<string, Author>>(new Map(storedAuthors()));
 /** The server limits how often an address reads profiles, and blocks an address that goes on. */
 const readsAtOnce = 8;
 const pauseMs = 60_000;
@@ -27,15 +29,15 @@ function storedAuthors(): [string, Author][] {
 }
 
 function keep(id: string, author: Author): void {
-  authors.set(id, author);
-  sessionStorage.setItem(storageKey, JSON.stringify([...authors].slice(-keptMax)));
+  authors.set(new Map([...authors.value, [id, author]]));
+  sessionStorage.setItem(storageKey, JSON.stringify([...authors.value].slice(-keptMax)));
 }
 
 /** Reads the profiles of authors that are not known yet, a few at a time and each once. */
 export function useAuthors(ids: readonly string[]): ReadonlyMap<string, Author> {
   const { view } = useWorld();
-  const [, setRound] = useState(0);
-  const missing = [...new Set(ids)].filter((id) => !authors.has(id) && !asked.has(id)).slice(0, readsAtOnce);
+  const known = useObservable(authors);
+  const missing = [...new Set(ids)].filter((id) => !known.has(id) && !asked.has(id)).slice(0, readsAtOnce);
   useEffect(() => {
     if (Date.now() < pausedUntilMs) return;
     const stoa = new Stoa({ url: globalThis.location.origin, token: view.session.token, attemptsMax: 1 });
@@ -45,7 +47,6 @@ export function useAuthors(ids: readonly string[]): ReadonlyMap<string, Author> 
         .get(id)
         .then(({ name, proven, server_kept }) => {
           keep(id, { name: name ?? '', isProven: proven === true, isKept: server_kept === true });
-          setRound((count) => count + 1);
         })
         .catch((error: unknown) => {
           // Without a profile the id is shown.
@@ -54,7 +55,7 @@ export function useAuthors(ids: readonly string[]): ReadonlyMap<string, Author> 
         });
     }
   }, [missing.join(' ')]);
-  return authors;
+  return known;
 }
 
 export interface Proof {

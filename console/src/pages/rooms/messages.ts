@@ -22,29 +22,31 @@ export function withProofs(messages: readonly RoomMessage[]): Promise<ShownMessa
 export function useMessages(room: string, key: string | undefined) {
   const { view } = useWorld();
   const [shown, setShown] = useState<readonly ShownMessage[]>([]);
-  const [name, setName] = useState<string | undefined>(undefined);
+  /** The address can name the room; changes have its id. */
+  const [record, setRecord] = useState<{ id: string; name: string } | undefined>(undefined);
   const [failure, setFailure] = useState<Failure | undefined>(undefined);
   const [isLoading, setLoading] = useState(true);
   const [hasEarlier, setHasEarlier] = useState(false);
   const [round, setRound] = useState(0);
-  const news = useThrottledRound(({ facts }) => facts?.['room'] === room, 100, [room]);
+  const id = record?.id ?? room;
+  const news = useThrottledRound(({ facts }) => facts?.['room'] === id, 100, [id]);
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
     const read = async (): Promise<void> => {
-      const [page, record] = await Promise.all([
+      const [page, found] = await Promise.all([
         view.stoa.room(room, key).read({ limit: pageItems, verify: true, signal }),
         view.stoa.rooms.get(room, { signal }),
       ]);
-      const found = await withProofs(page.items.toReversed());
+      const newest = await withProofs(page.items.toReversed());
       // Times are written alike, so their texts are in the order of the times.
-      const oldest = found[0]?.message.ts ?? '';
-      setName(record.name);
+      const oldest = newest[0]?.message.ts ?? '';
+      setRecord(found);
       // Earlier messages that were read before stay.
       setShown((before) => {
         const earlier = before.filter(({ message }) => message.ts < oldest);
         if (earlier.length === 0) setHasEarlier(page.next_cursor !== null);
-        return [...earlier, ...found].slice(-shownMax);
+        return [...earlier, ...newest].slice(-shownMax);
       });
       setFailure(undefined);
     };
@@ -67,7 +69,7 @@ export function useMessages(room: string, key: string | undefined) {
   };
   return {
     shown,
-    name,
+    name: record?.name,
     failure,
     isLoading,
     reload: () => setRound((count) => count + 1),

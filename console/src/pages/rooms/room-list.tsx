@@ -22,7 +22,7 @@ export function RoomList({ chosen }: { chosen: string | undefined }) {
   );
   const rooms = loaded.value?.items ?? [];
   const entry = ({ id, name, owner, is_private, message_count }: RoomRecord) => (
-    <Entry key={id} to={id} isChosen={chosen === id || (chosen === name && owner === null)}>
+    <Entry key={id} to={id} isChosen={chosen === id || chosen === name}>
       <span class="clip">{visible(name)}</span>
       <span class="muted">
         {view.isOperator && view.user === undefined && owner !== null ? `${visible(owner)} · ` : ''}

@@ -1,4 +1,5 @@
 /** The panel with the thread of a message. */
+import { useState } from 'preact/hooks';
 import { useLoaded } from '../../load.js';
 import { href } from '../../router.js';
 import { useThrottledRound } from '../../live/throttled.js';
@@ -14,10 +15,13 @@ import { useRoomKey } from './room-keys.js';
 export function Thread({ room, messageId }: { room: string; messageId: string }) {
   const { view } = useWorld();
   const key = useRoomKey(room);
-  const news = useThrottledRound(({ facts }) => facts?.['room'] === room, 500, [room]);
+  /** The address can name the room; changes have its id. */
+  const [id, setId] = useState(room);
+  const news = useThrottledRound(({ facts }) => facts?.['room'] === id, 500, [id]);
   const thread = useLoaded(
     async (signal) => {
       const { items } = await view.stoa.room(room, key).thread(messageId, { verify: true, signal });
+      setId(items[0]?.room_id ?? room);
       return withProofs(items);
     },
     [room, messageId, key, view.user],
@@ -32,6 +36,7 @@ export function Thread({ room, messageId }: { room: string; messageId: string })
       action: 'Post the reply',
       act: async (text) => {
         await view.stoa.room(room, key).post(text, { replyTo: messageId });
+        thread.reload();
         say('Posted.');
       },
     });

@@ -56,7 +56,7 @@ export function Timeline({ task }: { task: ListedTask }) {
       .flatMap(({ facts }) => (typeof facts?.['from'] === 'string' ? [facts['from']] : []))
       .slice(-speakersMax),
   );
-  const items = useMemo(() => timelineOf(task, own, others, speakers), [own, others, task, speakers.size]);
+  const items = useMemo(() => timelineOf(task, own, others, speakers), [own, others, task, speakers]);
   return (
     <section class="timeline" aria-label="Timeline">
       <h3>Timeline</h3>
