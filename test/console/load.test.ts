@@ -156,12 +156,19 @@ async function scrollThrough(page: Page, list: string): Promise<void> {
   })()`);
 }
 
+async function inSteps(
+  count: number,
+  size: number,
+  write: (from: number) => Promise<unknown>,
+): Promise<void> {
+  for (let from = 0; from < count; from += size) await write(from);
+}
+
+function several<Item>(from: number, size: number, make: (at: number) => Item): Item[] {
+  return Array.from({ length: size }, (_, at) => make(from + at));
+}
+
 async function fill(): Promise<void> {
-  const inSteps = async (count: number, size: number, write: (from: number) => Promise<unknown>) => {
-    for (let from = 0; from < count; from += size) await write(from);
-  };
-  const several = <Item>(from: number, size: number, make: (at: number) => Item): Item[] =>
-    Array.from({ length: size }, (_, at) => make(from + at));
   await inSteps(agentCount, 250, (from) =>
     alice.commit({
       operations: several(from, 250, (at) => ({ op: 'agent.create' as const, name: `worker-${at}` })),
