@@ -176,11 +176,14 @@ export function secondsIso(atMs: number): string {
   return `${new Date(atMs).toISOString().slice(0, -'.000Z'.length)}Z`;
 }
 
+/** A proof that nobody asked for is not read: it would be parsed for that. */
 function shownSignature(
-  { proof, body }: Pick<Message, 'proof' | 'body'>,
+  message: Pick<Message, 'proof' | 'body'>,
   verify: boolean,
 ): Pick<z.output<typeof messageSchema>, 'sig' | 'proof'> {
-  return verify && proof !== null ? { sig: proof.signature, proof: shownProof(proof, body) } : {};
+  if (!verify) return {};
+  const { proof, body } = message;
+  return proof === null ? {} : { sig: proof.signature, proof: shownProof(proof, body) };
 }
 
 export function shownMessage(message: Message, verify: boolean): z.output<typeof messageSchema> {
