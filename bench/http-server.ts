@@ -18,9 +18,13 @@ export interface Served {
   answers: { agent: string; document: string; written: string };
 }
 
-const agents = 100;
-const documents = 100;
-export const documentPath = (index: number): string => `/v1/data/bench/key-${index % documents}`;
+/** More than any cache of records holds. */
+const agents = 10_000;
+const documents = 10_000;
+const inFlight = 64;
+export const documentPath = (index: number): string => `/v1/data/bench/key-${index}`;
+/** Requests are for records at random, so that few are for one that was asked for just before. */
+export const anyDocumentPath = (): string => documentPath(Math.floor(Math.random() * documents));
 
 /** About a kilobyte, as a small result of an agent is. */
 export const documentBody = JSON.stringify({
@@ -37,10 +41,13 @@ async function serveStoa(data: string): Promise<Served> {
   const stoa = await openStoa({ data, limits: { agentsPerUserMax: agents } });
   const caller = operatorCaller('alice');
   const agentIds: string[] = [];
-  for (let made = 0; made < agents; made += 1)
-    agentIds.push(
-      (await stoa.registry.createAgent(caller, { name: `agent-${made}`, labels: { team: 'a' } })).agent_id,
-    );
+  await eachOf(agents, async (index) => {
+    const { agent_id: id } = await stoa.registry.createAgent(caller, {
+      name: `agent-${index}`,
+      labels: { team: 'a' },
+    });
+    agentIds.push(id);
+  });
   const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
   const authorization = `Bearer ${token}`;
@@ -49,7 +56,7 @@ async function serveStoa(data: string): Promise<Served> {
       await fetch(url + path, { ...init, headers: { authorization, 'content-type': 'application/json' } })
     ).text();
   const put = (index: number) => ask(documentPath(index), { method: 'PUT', body: documentBody });
-  for (let index = 0; index < documents; index += 1) await put(index);
+  await eachOf(documents, put);
   return {
     url,
     token,
@@ -60,6 +67,18 @@ async function serveStoa(data: string): Promise<Served> {
       written: await put(0),
     },
   };
+}
+
+/** Does the work for each number below `count`, some at a time. */
+async function eachOf(count: number, work: (index: number) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const line = async () => {
+    while (next < count) {
+      next += 1;
+      await work(next - 1);
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, line));
 }
 
 /** Fastify as its guide shows it: it parses what comes in and makes JSON of what goes out. */

@@ -5,9 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Bench, Row } from './frame.js';
 import { type Load, type Measured, compare, requestBytes, startServer } from './http-load.js';
-import { type Served, documentBody, documentPath } from './http-server.js';
+import { type Served, anyDocumentPath, documentBody } from './http-server.js';
 
 type Server = Served & Measured;
+
+function anyAgent({ agentIds }: Server): string | undefined {
+  return agentIds[Math.floor(Math.random() * agentIds.length)];
+}
 
 const connections = 64;
 
@@ -16,22 +20,21 @@ const loads: readonly Load<Server>[] = [
     what: 'GET /v1/agents/{id}',
     connections,
     sleepless: true,
-    request: (server, index) =>
-      requestBytes(`GET /v1/agents/${server.agentIds[index % server.agentIds.length]}`, server),
+    request: (server) => requestBytes(`GET /v1/agents/${anyAgent(server)}`, server),
     atLeast: 0.75,
   },
   {
     what: 'GET /v1/data/{ns}/{key} of 1 KB',
     connections,
     sleepless: true,
-    request: (server, index) => requestBytes(`GET ${documentPath(index)}`, server),
+    request: (server) => requestBytes(`GET ${anyDocumentPath()}`, server),
     atLeast: 0.7,
   },
   {
     what: 'PUT /v1/data/{ns}/{key} of 1 KB, durable',
     connections,
-    request: (server, index) => requestBytes(`PUT ${documentPath(index)}`, server, documentBody),
-    atLeast: 0.45,
+    request: (server) => requestBytes(`PUT ${anyDocumentPath()}`, server, documentBody),
+    atLeast: 0.5,
   },
 ];
 
@@ -42,7 +45,10 @@ export const httpBench: Bench = {
     const children: ChildProcess[] = [];
     try {
       const stoa = await startServer<Served>(children, 'http-server.js', 'stoa', data);
-      const bare = await startServer<Served>(children, 'http-server.js', 'bare', JSON.stringify(stoa));
+      const { agentIds, ...rest } = stoa;
+      // An argument of a process has at most 128 KiB, too little for the ids.
+      const given = JSON.stringify({ ...rest, agentIds: [] } satisfies Served);
+      const bare = { ...(await startServer<Served>(children, 'http-server.js', 'bare', given)), agentIds };
       const rows: Row[] = [];
       for (const load of loads) rows.push(...(await compare(load, stoa, bare)));
       return rows;
