@@ -17,4 +17,9 @@ export class KeyQueue {
       if (this.#tails.get(id) === mine) this.#tails.delete(id);
     }
   }
+
+  /** Resolves when all work that was given so far has ended. */
+  async ended(): Promise<void> {
+    await Promise.allSettled(this.#tails.values());
+  }
 }

@@ -12,9 +12,10 @@ import type { DataPort, DocumentWrite } from '../../datastore/port.js';
 import { documentEntry } from '../entries.js';
 import type { RankedEntry } from '../model.js';
 import type { FindPort, IndexSearch } from '../port.js';
-import { parseQuery } from '../query/query.js';
+import { parseQuery, termsOfQuery } from '../query/query.js';
 import { searchView } from '../ranking/search-view.js';
 import { IndexView } from '../segments/view.js';
+import { WaitingTerms } from '../segments/waiting.js';
 import { type CorpusShape, makeCorpus } from './corpus.js';
 import { makeQuestions } from './questions.js';
 
@@ -63,7 +64,7 @@ export function findConformance(
       const user = place.user;
       const records = await allRecords(bench.data, user);
       for (const namespaces of [null, [place.namespace], ['user-1-space-0', 'user-1-space-3']]) {
-        const view = viewOf(records, namespaces, bench.nowMs());
+        const view = viewOf(records, namespaces, texts, bench.nowMs());
         for (const text of texts) {
           const search = searchOf(text, user, namespaces, bench.nowMs());
           const expected = await searchView(view, search, { findPostingsMax });
@@ -274,9 +275,18 @@ export function searchOf(
 function viewOf(
   records: readonly DocumentRecord[],
   namespaces: readonly string[] | null,
+  texts: readonly string[],
   nowMs: number,
 ): IndexView {
-  const waiting = records.flatMap((record) => entryOf(record) ?? []);
+  const wanted = texts.map((text) => termsOfQuery(parseQuery(text)));
+  const terms = new WaitingTerms({
+    terms: wanted.flatMap((one) => one.terms),
+    beginnings: wanted.flatMap(({ beginnings }) => beginnings),
+  });
+  const waiting = records.flatMap((record) => {
+    const entry = entryOf(record);
+    return entry === null ? [] : terms.of(entry);
+  });
   return new IndexView([{ segments: [], marked: [], waiting }], {
     hasCollection: (_kind, collection) => namespaces?.includes(collection) ?? true,
     nowMs,

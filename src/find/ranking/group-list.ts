@@ -1,6 +1,7 @@
 /** The entries that have a word of the query: the lists of all its terms as one. */
 import type { QueryGroup } from '../query/query.js';
 import type { TermList } from '../segments/postings.js';
+import { beginningWordsMax } from '../segments/waiting.js';
 
 /** Where a search looks terms up. */
 export interface TermLists {
@@ -8,9 +9,6 @@ export interface TermLists {
   /** The first terms that begin so, in order. */
   beginning(begin: string, max: number): string[];
 }
-
-/** Words that a beginning (`dep*`) stands for; further ones are not looked at. */
-export const beginningWordsMax = 64;
 
 export interface GroupList {
   /** Ascending, each once. */

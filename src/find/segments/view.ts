@@ -7,9 +7,9 @@ import type { EntryName, FindKind } from '../model.js';
 import { blockTerms, compareFirst, listIn } from './blocks.js';
 import { ByteReader } from './bytes.js';
 import type { Catalog, IndexedFacts } from './catalog.js';
-import { packedLengths, packedTerms } from './packed-terms.js';
-import { type Counts, ListBuilder, ListReader, type Posting, type TermList, readCounts } from './postings.js';
-import type { DeadPlaces, WaitingEntry } from './segment.js';
+import { type Counts, ListBuilder, ListReader, type TermList, readCounts } from './postings.js';
+import type { DeadPlaces } from './segment.js';
+import type { SeenWaiting } from './waiting.js';
 import { compareWords } from './word-order.js';
 import { isStemTerm } from '../words/entry-terms.js';
 
@@ -26,8 +26,8 @@ export interface ViewedPartition {
   readonly segments: readonly ViewedSegment[];
   /** The places that were written since they were filed: their entries in segments are not seen. */
   readonly marked: readonly EntryName[];
-  /** The marked places that have an entry. */
-  readonly waiting: readonly WaitingEntry[];
+  /** The marked places that have an entry, with the terms that the search looks up. */
+  readonly waiting: readonly SeenWaiting[];
 }
 
 export interface ViewFilter {
@@ -40,10 +40,6 @@ interface Seen {
   readonly base: number;
   readonly segment: ViewedSegment;
   readonly isSeen: Uint8Array;
-}
-
-interface SeenWaiting extends IndexedFacts {
-  readonly terms: ReadonlyMap<string, Posting>;
 }
 
 export class IndexView {
@@ -72,8 +68,7 @@ export class IndexView {
     this.#waitingBase = base;
     this.#waiting = partitions
       .flatMap(({ waiting }) => waiting)
-      .filter(({ name, expiresAtMs }) => isCovered(name, expiresAtMs ?? Infinity, filter))
-      .map(seenWaiting);
+      .filter(({ name, expiresAtMs }) => isCovered(name, expiresAtMs ?? Infinity, filter));
     for (const { titleLength, bodyLength } of this.#waiting) this.#count(titleLength, bodyLength);
     this.ordinals = base + this.#waiting.length;
   }
@@ -207,20 +202,4 @@ function blocksWith(blocks: readonly Buffer[], term: Buffer): readonly Buffer[] 
 
 function isCovered(name: EntryName, expiresAtMs: number, { hasCollection, nowMs }: ViewFilter): boolean {
   return expiresAtMs > nowMs && hasCollection(name.kind, name.collection);
-}
-
-/**
- * The terms of packed entries, which many searches look up until the entry is filed. They are dropped with the bytes,
- * which the home keeps. Reading them costs about 30 µs for each entry and search.
- */
-const termsOfPacked = new WeakMap<Buffer, ReadonlyMap<string, Posting>>();
-
-function seenWaiting(entry: WaitingEntry): SeenWaiting {
-  const { packed } = entry;
-  let terms = termsOfPacked.get(packed);
-  if (terms === undefined) {
-    terms = new Map(packedTerms(packed, 0));
-    termsOfPacked.set(packed, terms);
-  }
-  return { ...entry, ...packedLengths(packed), terms };
 }

@@ -18,6 +18,7 @@ import type {
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { IndexView, type ViewedPartition } from '../../../find/segments/view.js';
+import { type SeenWaiting, WaitingTerms } from '../../../find/segments/waiting.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -48,9 +49,13 @@ export interface DirectoryFindOptions {
   readonly onError: (error: unknown, about: string) => void;
 }
 
-/** A search reads the words of all marked things. If more wait, it files some of them first. */
+/** If more things wait than this, a search files some of them first: that work is done once for all searches. */
+const marksBeforeFiling = 2_000;
+/** Waiting things whose words one search reads, while their partition cannot be filed. */
 const marksReadMax = 20_000;
-/** A search gives up filing after so many steps, and says that it did not examine everything. */
+/** Things that a search reads in its last turn, because they were written while it read the others. */
+const lateMarksMax = 16;
+/** A search gives up after so many steps, and says that it did not examine everything. */
 const stepsBeforeSearchMax = 400;
 
 export class DirectoryFind implements FindPort {
@@ -180,30 +185,43 @@ export class DirectoryFind implements FindPort {
     covers: Covers,
   ): Promise<ViewedPartition & { isComplete: boolean }> {
     const wanted = termsOfQuery(search.query);
-    const slices = new Slices();
-    for (
-      let steps = 0;
-      hasMarks(store, partition, marksReadMax + 1) && steps < stepsBeforeSearchMax;
-      steps += 1
-    ) {
-      await this.work.file(store, partition);
-      checkWanted(search.signal);
-    }
-    for (const mark of this.#marks(store, partition)) {
-      if (covers(mark.name.kind, mark.name.collection)) this.#entries.of(store, partition, mark);
-      await slices.pause();
-    }
-    const marks = this.#marks(store, partition);
-    return {
-      isComplete: partition === messagesPartition || marks.length <= marksReadMax,
-      segments: readSegments(store, partition)
-        .filter(({ state }) => state === 'whole')
-        .map((row) => this.#segments.view(store, partition, row, wanted)),
-      marked: marks.map(({ name }) => name),
-      waiting: marks.flatMap((mark) =>
-        covers(mark.name.kind, mark.name.collection) ? (this.#entries.of(store, partition, mark) ?? []) : [],
-      ),
+    const terms = new WaitingTerms(wanted);
+    const read = new Map<string, SeenWaiting | undefined>();
+    const readMark = (mark: Mark): SeenWaiting | undefined => {
+      const known = stampedKey(mark);
+      if (read.has(known)) return read.get(known);
+      const entry = this.#entries.of(store, partition, mark);
+      const seen = entry === undefined ? undefined : terms.of(entry);
+      read.set(known, seen);
+      return seen;
     };
+    const slices = new Slices();
+    for (let step = 0; ; step += 1) {
+      checkWanted(search.signal);
+      const isLast = step === stepsBeforeSearchMax;
+      const isCrowded = hasMarks(store, partition, marksBeforeFiling + 1);
+      if (isCrowded && !isLast && (await this.work.fileUnlessMerging(store, partition))) continue;
+      const marks = this.#marks(store, partition);
+      const covered = marks.filter(({ name }) => covers(name.kind, name.collection)).slice(0, marksReadMax);
+      const unread = covered.filter((mark) => !read.has(stampedKey(mark)));
+      if (unread.length > lateMarksMax && !isLast) {
+        for (const mark of unread) {
+          readMark(mark);
+          await slices.pause();
+        }
+        continue;
+      }
+      return {
+        isComplete: !isLast && marks.length <= marksReadMax,
+        segments: readSegments(store, partition)
+          .filter(({ state }) => state === 'whole')
+          .map((row) => this.#segments.view(store, partition, row, wanted)),
+        marked: marks.map(({ name }) => name),
+        waiting: covered.flatMap((mark) =>
+          isLast ? (read.get(stampedKey(mark)) ?? []) : (readMark(mark) ?? []),
+        ),
+      };
+    }
   }
 
   #marks(store: Store, partition: Buffer): Mark[] {
@@ -211,4 +229,9 @@ export class DirectoryFind implements FindPort {
       ? [...this.messages.marks()]
       : readMarks(store, partition, marksReadMax + 1);
   }
+}
+
+/** Another one for each write of the thing. */
+function stampedKey({ key, stamp }: Mark): string {
+  return `${key.toString('latin1')}${stamp.toString('latin1')}`;
 }

@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces } from '../../../find/segments/segment.js';
+import type { Wanted } from '../../../find/segments/waiting.js';
 import type { ViewedSegment } from '../../../find/segments/view.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
@@ -11,12 +12,6 @@ export function readSegments(reader: Reader, partition: Buffer): SegmentRow[] {
   return Array.from(reader.range(findFamilies.segments, prefixRange(partition)), ({ key, value }) =>
     decodeSegment(key, value),
   );
-}
-
-/** Terms and beginnings of terms that a search looks up. */
-export interface Wanted {
-  readonly terms: readonly string[];
-  readonly beginnings: readonly string[];
 }
 
 /** Blocks that one beginning reads of a segment. A short beginning would read the whole segment. */

@@ -29,7 +29,7 @@ export interface FilingOptions {
 }
 
 /** Marks that one transaction files. */
-const marksPerStep = 2_048;
+export const marksPerStep = 2_048;
 
 interface MarkRow {
   readonly mark: string;

@@ -1,5 +1,7 @@
 /** The search over documents, tasks and messages in PostgreSQL: the port of the find domain. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../../core/settings/limits.js';
+import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type { FindKind } from '../../../find/model.js';
 import type {
@@ -15,13 +17,14 @@ import type {
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { IndexView } from '../../../find/segments/view.js';
+import type { Wanted } from '../../../find/segments/waiting.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { examineIndex } from './doctor.js';
-import { Filing } from './filing.js';
-import { type GatheredOwner, Gathering } from './gather.js';
+import { Filing, marksPerStep } from './filing.js';
+import { type GatheredOwner, Gathering, marksReadMax } from './gather.js';
 import type { SearchedMessages } from './messages.js';
 import { Reindexing } from './reindex.js';
 import { messagesOwner } from './schema.js';
@@ -43,6 +46,8 @@ const intervalDefaultMs = 1_000;
 const ownersPerRound = 256;
 /** A search that finds too many marks files them first, in at most so many steps. */
 const stepsBeforeSearchMax = 64;
+/** How long a search waits for another server that files the same marks, before it looks again. */
+const otherServerMs = 50;
 
 export class PostgresFind implements FindPort {
   readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
@@ -53,6 +58,8 @@ export class PostgresFind implements FindPort {
   readonly #rounds: Periodic;
   readonly #reindexing: Reindexing;
   readonly #openedAtMs: number;
+  /** By owner: the step of filing that searches wait for. */
+  readonly #steps = new Map<string, Promise<number | null>>();
   #isOver = false;
 
   constructor(options: PostgresFindOptions) {
@@ -96,9 +103,10 @@ export class PostgresFind implements FindPort {
       await messages.markAll(parts.messages.rooms);
     }
     const rooms = parts.messages === null ? null : await this.#rooms(parts.messages);
-    const gathered = await this.#gather([...owners], termsOfQuery(search.query));
+    const wanted = termsOfQuery(search.query);
+    const gathered = await this.#gather([...owners], wanted, search);
     const partitions = [];
-    for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner));
+    for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner, wanted));
     const view = new IndexView(partitions, {
       hasCollection: (kind, collection) =>
         isSearched(parts, rooms, kind, collection) &&
@@ -106,7 +114,9 @@ export class PostgresFind implements FindPort {
       // A later page must not show what expired since the first one.
       nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
     });
-    return searchView(view, search, limits);
+    const answer = await searchView(view, search, limits);
+    const isComplete = gathered.every(({ marks }) => marks.length <= marksReadMax);
+    return { ...answer, isComplete: answer.isComplete && isComplete };
   }
 
   /** Files everything that is marked now: for tests, and before a move. */
@@ -150,18 +160,34 @@ export class PostgresFind implements FindPort {
     };
   }
 
-  async #gather(
-    owners: readonly string[],
-    wanted: ReturnType<typeof termsOfQuery>,
-  ): Promise<GatheredOwner[]> {
+  /** The search finds waiting things too, but it reads each of them. Many are filed first, once for all searches. */
+  async #gather(owners: readonly string[], wanted: Wanted, search: IndexSearch): Promise<GatheredOwner[]> {
     const { findWaitingMax } = this.#options.limits;
-    for (let step = 0; ; step += 1) {
-      const gathered = await this.#gathering.read(owners, wanted);
-      const crowded = gathered.filter(({ marks }) => marks.length > findWaitingMax);
-      if (crowded.length === 0 || step === stepsBeforeSearchMax || this.#options.isOnlyRead) return gathered;
-      // The search finds waiting things too, but it would read each of them.
-      for (const { owner } of crowded) if ((await this.#filing.file(owner)) === null) return gathered;
+    const isCrowded = ({ marks }: GatheredOwner): boolean => marks.length > findWaitingMax;
+    const gathered = await this.#gathering.read(owners, wanted);
+    const crowded = gathered.filter(isCrowded);
+    if (crowded.length === 0 || this.#options.isOnlyRead) return gathered;
+    for (const { owner } of crowded) await this.#fileCrowd(owner, search);
+    return this.#gathering.read(owners, wanted);
+  }
+
+  async #fileCrowd(owner: string, { signal }: IndexSearch): Promise<void> {
+    for (let step = 0; step < stepsBeforeSearchMax; step += 1) {
+      checkWanted(signal);
+      const filed = await this.#fileTogether(owner);
+      if (filed === null) await sleep(otherServerMs);
+      else if (filed < marksPerStep) return;
     }
+  }
+
+  /** Searches that come at the same time share a step. */
+  #fileTogether(owner: string): Promise<number | null> {
+    let step = this.#steps.get(owner);
+    if (step === undefined) {
+      step = this.#filing.file(owner).finally(() => this.#steps.delete(owner));
+      this.#steps.set(owner, step);
+    }
+    return step;
   }
 
   async #rooms({

@@ -1,19 +1,14 @@
 /** Reads the rows of one search: marks, segments and blocks in one statement, so in one snapshot. */
 import { LRUCache } from 'lru-cache';
+import { Slices } from '../../../core/waiting/yielding.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
 import type { ViewedPartition, ViewedSegment } from '../../../find/segments/view.js';
+import { type SeenWaiting, type Wanted, WaitingTerms } from '../../../find/segments/waiting.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import type { MessageReader } from './messages.js';
 import { readEntries } from './records.js';
-
-/** The terms whose lists a search reads. */
-export interface WantedTerms {
-  readonly terms: readonly string[];
-  /** Every term that begins so. */
-  readonly beginnings: readonly string[];
-}
 
 interface GatheredRow {
   readonly what: 'mark' | 'segment' | 'block' | 'unindexed';
@@ -47,6 +42,11 @@ export interface GatheredOwner {
   readonly unindexed: ReadonlySet<string>;
 }
 
+/** Waiting records whose words one search reads. */
+export const marksReadMax = 20_000;
+/** Waiting records that are read together. Their words are dropped before the next ones are read. */
+const marksPerRead = 256;
+
 const blockOfTerm = `SELECT body, first, place FROM find.blocks b
     WHERE b.owner = s.owner AND b.segment = s.segment AND b.first = wanted.term
   UNION ALL (SELECT body, first, place FROM find.blocks b
@@ -74,7 +74,7 @@ const statement = `WITH s AS MATERIALIZED (
         LATERAL (${blocksOfBeginning}) AS f)
   SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::bytea AS bytes,
       NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first
-    FROM find.marks WHERE owner = ANY($1::text[])
+    FROM (SELECT * FROM find.marks WHERE owner = ANY($1::text[]) ORDER BY owner, mark LIMIT $6) AS marks
   UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL, NULL FROM s
   UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place, first FROM blocks
   UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL
@@ -105,7 +105,7 @@ export class Gathering {
     });
   }
 
-  async read(owners: readonly string[], { terms, beginnings }: WantedTerms): Promise<GatheredOwner[]> {
+  async read(owners: readonly string[], { terms, beginnings }: Wanted): Promise<GatheredOwner[]> {
     const known = new Map(owners.flatMap((owner) => [...(this.#catalogs.get(owner) ?? [])]));
     const rows = await query<GatheredRow>(this.#options.sql, statement, [
       owners,
@@ -113,6 +113,7 @@ export class Gathering {
       terms.map(hex),
       beginnings.map(hex),
       beginnings.map((begin) => afterAll(Buffer.from(begin)).toString('hex')),
+      marksReadMax + 1,
     ]);
     return owners.map((owner) => {
       const own = rows.filter((row) => row.owner === owner);
@@ -127,28 +128,35 @@ export class Gathering {
   }
 
   /** The marked places of an owner with their entries as they are now. */
-  async partitionOf({ owner, marks, segments }: GatheredOwner): Promise<ViewedPartition> {
+  async partitionOf({ owner, marks, segments }: GatheredOwner, wanted: Wanted): Promise<ViewedPartition> {
     const newest = new Map<string, Mark>();
     for (const mark of marks) newest.set(JSON.stringify(mark.name), mark);
-    const missing = [...newest.values()].filter(({ number }) => !this.#waiting.has(number));
-    const found = new Map<string, { entry: WaitingEntry | null }>();
-    if (missing.length > 0) {
-      const { sql, messages } = this.#options;
-      const names = missing.map(({ name }) => name);
-      const entries = new Map(
-        (await readEntries(sql, owner, names, messages)).map((entry) => [JSON.stringify(entry.name), entry]),
-      );
-      for (const { number, name } of missing) {
-        const read = { entry: entries.get(JSON.stringify(name)) ?? null };
-        found.set(number, read);
-        this.#waiting.set(number, read);
-      }
+    const terms = new WaitingTerms(wanted);
+    const waiting: SeenWaiting[] = [];
+    const missing: Mark[] = [];
+    const slices = new Slices();
+    for (const mark of newest.values()) {
+      const known = this.#waiting.get(mark.number);
+      if (known === undefined) missing.push(mark);
+      else if (known.entry !== null) waiting.push(terms.of(known.entry));
+      await slices.pause();
     }
-    const waiting = [...newest.values()].flatMap(({ number }) => {
-      const read = found.get(number) ?? this.#waiting.get(number);
-      return read?.entry ?? [];
-    });
-    return { segments, marked: [...newest.values()].map(({ name }) => name), waiting };
+    for (let at = 0; at < missing.length; at += marksPerRead)
+      for (const entry of await this.#readMarks(owner, missing.slice(at, at + marksPerRead))) {
+        waiting.push(terms.of(entry));
+        await slices.pause();
+      }
+    return { segments, marked: Array.from(newest.values(), ({ name }) => name), waiting };
+  }
+
+  async #readMarks(owner: string, marks: readonly Mark[]): Promise<WaitingEntry[]> {
+    const { sql, messages } = this.#options;
+    const names = marks.map(({ name }) => name);
+    const read = await readEntries(sql, owner, names, messages);
+    const entries = new Map(read.map((entry) => [JSON.stringify(entry.name), entry]));
+    for (const { number, name } of marks)
+      this.#waiting.set(number, { entry: entries.get(JSON.stringify(name)) ?? null });
+    return read;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Files marked things into segments and joins segments, in the background. One partition at a time, so that nothing
- * changes a segment while it is joined.
+ * Files marked things into segments and joins segments, in the background. The caller runs one of these at a time for
+ * a partition, so that nothing changes a segment while it is joined.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
 import { Slices, inSlices } from '../../../../core/waiting/yielding.js';

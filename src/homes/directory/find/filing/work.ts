@@ -1,5 +1,6 @@
 /** When marks are filed and segments joined: after enough writes, and in time for deleted text to leave. */
 import type { Limits } from '../../../../core/settings/limits.js';
+import { KeyQueue } from '../../../../core/waiting/key-queue.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
 import { keyAfterPrefix } from '../../kernel/engine.js';
 import type { WriteOperation } from '../../kernel/engine.js';
@@ -34,7 +35,10 @@ export class FilingWork {
   readonly #due = new Set<string>();
   #stops: (() => void)[] = [];
   #running: Promise<void> | undefined;
-  #last: Promise<unknown> = Promise.resolve();
+  /** By partition. */
+  readonly #queue = new KeyQueue();
+  /** Partitions whose segments are being joined, which may take long. */
+  readonly #merging = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -53,21 +57,36 @@ export class FilingWork {
     clearTimeout(this.#timer);
     for (const stop of this.#stops) stop();
     await this.#running;
-    await this.#last;
+    await this.#queue.ended();
   }
 
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** Files the first marks of a partition. One partition at a time: a segment must not change while it is joined. */
+  /** Files the first marks of a partition. Nothing else changes its segments meanwhile. */
   file(store: Store, partition: Buffer): ReturnType<Filing['file']> {
-    return this.#alone(() => this.#options.filing.file(store, partition));
+    return this.#queue.run(partition.toString('latin1'), () => this.#options.filing.file(store, partition));
+  }
+
+  /** Files the first marks of a partition, unless its segments are being joined. */
+  async fileUnlessMerging(store: Store, partition: Buffer): Promise<boolean> {
+    if (this.#isClosed || this.#merging.has(partition.toString('latin1'))) return false;
+    await this.file(store, partition);
+    return true;
   }
 
   /** Joins the segments that should be one. False if there are none. */
   merge(store: Store, partition: Buffer): Promise<boolean> {
-    return this.#alone(() => this.#options.filing.merge(store, partition));
+    const name = partition.toString('latin1');
+    return this.#queue.run(name, async () => {
+      this.#merging.add(name);
+      try {
+        return await this.#options.filing.merge(store, partition);
+      } finally {
+        this.#merging.delete(name);
+      }
+    });
   }
 
   /** Files every mark and joins what is due, for tests and before a measurement. */
@@ -79,12 +98,6 @@ export class FilingWork {
     for (const store of kernel.stores)
       for (const partition of partitionsIn(store, findFamilies.segments))
         while (await this.merge(store, partition)) continue;
-  }
-
-  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 
   #follow(store: Store, writes: readonly WriteOperation[]): void {

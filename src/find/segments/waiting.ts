@@ -1,0 +1,64 @@
+/** What a search keeps of the entries that are in no segment yet: their facts, and the terms that it looks up. */
+import { isStemTerm } from '../words/entry-terms.js';
+import type { IndexedFacts } from './catalog.js';
+import { packedLengths, packedTerms } from './packed-terms.js';
+import type { Posting } from './postings.js';
+import type { WaitingEntry } from './segment.js';
+import { compareWords } from './word-order.js';
+
+/** Terms and beginnings of terms that a search looks up. */
+export interface Wanted {
+  readonly terms: readonly string[];
+  readonly beginnings: readonly string[];
+}
+
+/** Words that a beginning (`dep*`) stands for; further ones are not looked at. */
+export const beginningWordsMax = 64;
+
+export interface SeenWaiting extends IndexedFacts {
+  readonly terms: ReadonlyMap<string, Posting>;
+}
+
+/**
+ * A search that kept all terms of twenty thousand waiting entries would need gigabytes. This one copies what it looks
+ * up, so the words of an entry can be dropped.
+ */
+export class WaitingTerms {
+  readonly #terms: ReadonlySet<string>;
+  readonly #beginnings: readonly string[];
+
+  constructor({ terms, beginnings }: Wanted) {
+    this.#terms = new Set(terms);
+    this.#beginnings = beginnings;
+  }
+
+  of({ packed, ...facts }: WaitingEntry): SeenWaiting {
+    const terms = new Map<string, Posting>();
+    const begun = this.#beginnings.map((): [string, Posting][] => []);
+    for (const [term, posting] of packedTerms(packed, 0)) {
+      if (this.#terms.has(term)) terms.set(term, copied(posting));
+      for (const [index, begin] of this.#beginnings.entries())
+        if (term.startsWith(begin) && !isStemTerm(term)) begun[index]?.push([term, posting]);
+    }
+    // The first words of all entries are among the first words of each.
+    for (const found of begun)
+      for (const [term, posting] of found
+        .toSorted(([a], [b]) => compareWords(a, b))
+        .slice(0, beginningWordsMax))
+        terms.set(term, copied(posting));
+    return { ...facts, ...packedLengths(packed), terms };
+  }
+}
+
+/** With bytes of its own. */
+function copied({ place, shape, bytes, countsFrom, countsTo, positionsFrom, positionsTo }: Posting): Posting {
+  return {
+    place,
+    shape,
+    bytes: Buffer.from(bytes.subarray(countsFrom, positionsTo)),
+    countsFrom: 0,
+    countsTo: countsTo - countsFrom,
+    positionsFrom: positionsFrom - countsFrom,
+    positionsTo: positionsTo - countsFrom,
+  };
+}
