@@ -4,7 +4,10 @@ import { makeCorpus } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
 import { makeQuestions, questionKinds } from '../../src/find/conformance/questions.js';
 import { searchView } from '../../src/find/ranking/search-view.js';
+import { inSlices } from '../../src/core/waiting/yielding.js';
+import { Catalog } from '../../src/find/segments/catalog.js';
 import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
 import { IndexView } from '../../src/find/segments/view.js';
 import { documentText } from '../../src/find/text/document-text.js';
 import { entryTermsOf } from '../../src/find/words/entry-terms.js';
@@ -28,7 +31,13 @@ export async function quality(): Promise<Row[]> {
     expiresAtMs: null,
     packed: packTerms(entryTermsOf(documentText({ key, valueJson: JSON.stringify(value), metadata: {} }))),
   }));
-  const view = new IndexView([{ segments: [], marked: [], waiting }], {
+  const { catalog, blocks } = await inSlices(fileEntries(waiting));
+  const segment = {
+    catalog: new Catalog(catalog),
+    dead: new DeadPlaces(Buffer.alloc(0)),
+    blocks: blocks.map(({ body }) => body),
+  };
+  const view = new IndexView([{ segments: [segment], marked: [], waiting: [] }], {
     hasCollection: () => true,
     nowMs: 1,
   });

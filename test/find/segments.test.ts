@@ -12,6 +12,7 @@ import {
   mergeSegments,
 } from '../../src/find/segments/segment.js';
 import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
+import { type SeenWaiting, WaitingTerms, beginningWordsMax } from '../../src/find/segments/waiting.js';
 import { compareWords } from '../../src/find/segments/word-order.js';
 import { type EntryTerms, entryTermsOf, isStemTerm } from '../../src/find/words/entry-terms.js';
 
@@ -84,6 +85,15 @@ const everything = { hasCollection: () => true, nowMs: 1_700_000_000_000 };
 
 function hasCollection(kind: string, collection: string): boolean {
   return kind === 'data' && (collection === 'space-1' || collection === 'space-3');
+}
+
+/** Waiting entries as a search for all of their terms keeps them. */
+function seenOf(made: readonly Made[]): SeenWaiting[] {
+  const terms = new WaitingTerms({
+    terms: made.flatMap((one) => [...one.terms.terms.keys()]),
+    beginnings: [],
+  });
+  return made.map(({ entry }) => terms.of(entry));
 }
 
 /** Every term of the view must be exactly what the words of the entries say. */
@@ -173,7 +183,7 @@ describe('the rows of the search index', () => {
       const terms = (other[index] as Made).terms;
       return { terms, entry: { ...entry, version: 1_000, packed: packTerms(terms) } };
     });
-    const waiting = rewritten.slice(0, 20).map(({ entry }) => entry);
+    const waiting = seenOf(rewritten.slice(0, 20));
     const marked = rewritten.map(({ entry }) => entry.name);
     const view = new IndexView([{ segments: [segment], marked, waiting }], everything);
     expectSame(view, [...rewritten.slice(0, 20), ...old.slice(30)]);
@@ -183,7 +193,7 @@ describe('the rows of the search index', () => {
     const made = makeEntries(8, 300);
     const segment = viewed(filed(made.slice(0, 200).map(({ entry }) => entry)));
     const nowMs = 1_800_000_000_500;
-    const waiting = made.slice(200).map(({ entry }) => entry);
+    const waiting = seenOf(made.slice(200));
     const view = new IndexView([{ segments: [segment], marked: [], waiting }], { hasCollection, nowMs });
     const seen = made.filter(
       ({ entry: { name, expiresAtMs } }) =>
@@ -230,5 +240,18 @@ describe('the rows of the search index', () => {
           expect(error).toBeInstanceOf(RangeError);
         }
     }
+  });
+
+  test('a waiting entry keeps the terms that a search looks up, and the first words of a beginning', () => {
+    const words = Array.from({ length: 300 }, (_, index) => `w${index}`);
+    const packed = packTerms(entryTermsOf({ title: ['key'], body: [`alpha ${words.join(' ')}`] }));
+    const [first] = makeEntries(7, 1);
+    const entry = { ...(first as Made).entry, packed };
+    const kept = (terms: string[], beginnings: string[]): string[] => [
+      ...new WaitingTerms({ terms, beginnings }).of(entry).terms.keys(),
+    ];
+    expect(kept(['alpha', 'w7', 'absent'], [])).toEqual(['alpha', 'w7']);
+    expect(kept([], ['w'])).toEqual(['w', ...words].toSorted(compareWords).slice(0, beginningWordsMax));
+    expect(kept([], [])).toEqual([]);
   });
 });

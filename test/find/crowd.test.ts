@@ -1,0 +1,40 @@
+/** Searches over many documents that were just written. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Running } from '../server/running.js';
+
+/** More than a search reads without filing some of them first. */
+const batches = 3;
+const documentsPerBatch = 1_000;
+
+let running: Running;
+beforeAll(async () => {
+  running = await Running.start();
+});
+afterAll(() => running.stop());
+
+test('searches at once find everything that was written before them', async () => {
+  for (let batch = 0; batch < batches; batch += 1) {
+    const set = Object.fromEntries(
+      Array.from({ length: documentsPerBatch }, (_, index) => [
+        `note-${batch}-${index}`,
+        `common words, and otter${batch}x${index}`,
+      ]),
+    );
+    const written = await running.ask('POST', '/v1/data/notes', { as: running.operator, body: { set } });
+    expect(written.status).toBe(200);
+  }
+  const last = `otter${batches - 1}x${documentsPerBatch - 1}`;
+  const searches = [last, last, 'common', 'otter*', `"common words" ${last}`, `common -${last}`];
+  const answers = await Promise.all(
+    searches.map((q) => running.ask('POST', '/v1/find', { as: running.operator, body: { q, in: ['data'] } })),
+  );
+  const keys = answers.map(({ json }) => json.items.map(({ key }) => key));
+  expect(answers.map(({ status }) => status)).toEqual(searches.map(() => 200));
+  expect(answers.map(({ text }) => (JSON.parse(text) as { examined_all: boolean }).examined_all)).toEqual(
+    searches.map(() => true),
+  );
+  const newest = `note-${batches - 1}-${documentsPerBatch - 1}`;
+  for (const found of [keys[0], keys[1], keys[4]]) expect(found?.[0]).toBe(newest);
+  for (const found of [keys[2], keys[3], keys[5]]) expect(found).toHaveLength(10);
+  expect(keys[5]).not.toContain(newest);
+});
