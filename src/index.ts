@@ -6,6 +6,7 @@ import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
 import { NamespaceSettingsService } from './datastore/namespace-settings.js';
+import type { Documents } from './datastore/port.js';
 import { DataService } from './datastore/service.js';
 import { FindService } from './find/service.js';
 import type { Embedder } from './find/vectors/embedder.js';
@@ -319,17 +320,18 @@ async function openData(
   onError: Stoa['onError'],
 ): Promise<DataService> {
   const nowMs = (): number => home.nowMs();
-  const documents =
-    url === null
-      ? { port: home.data, writer: home.writer }
-      : await openDataBackend(url, {
-          limits,
-          nowMs,
-          notes: home.storeNotes,
-          onCall: (call) => calls.tell(call),
-          onError: (error) => onError(error, 'background work on the data store'),
-        });
-  return new DataService({ ...documents, limits, nowMs, feed: home.feed, onError });
+  const service = (documents: Documents): DataService =>
+    new DataService({ ...documents, limits, nowMs, feed: home.feed, onError });
+  if (url === null) return service({ port: home.data, writer: home.writer });
+  const { current, ...documents } = await openDataBackend(url, {
+    limits,
+    nowMs,
+    notes: home.storeNotes,
+    onCall: (call) => calls.tell(call),
+    onError: (error) => onError(error, 'background work on the data store'),
+  });
+  if (current !== null) home.find.useStore(current);
+  return service(documents);
 }
 
 /** Throws if a namespace cannot ask for vectors here. */

@@ -3,6 +3,7 @@
  * that changes a thing, so that the next search finds the change.
  */
 import type { Cancellation } from '../core/waiting/cancellation.js';
+import type { CurrentDocuments } from '../datastore/document-store/current-documents.js';
 import type { RankedEntry } from './model.js';
 import type { Query } from './query/query.js';
 import type { Statistics } from './ranking/formula.js';
@@ -55,6 +56,13 @@ export interface FindCapabilities {
   readonly needsReindex: boolean;
 }
 
+/** `store`: the documents of a store beside the home; null if the home has the documents. */
+export function findCapabilities(store: object | null): FindCapabilities {
+  return store === null
+    ? { documents: 'same-commit', needsReindex: false }
+    : { documents: 'after-write', needsReindex: true };
+}
+
 /** What is filed again: a user's things, and of those one namespace; null means all. */
 export interface ReindexScope {
   readonly user: string | null;
@@ -81,6 +89,8 @@ export interface IndexSize {
 
 export interface FindPort {
   readonly capabilities: FindCapabilities;
+  /** The documents are in a store beside the home. Called before the home starts. */
+  useStore(current: CurrentDocuments): void;
   search(search: IndexSearch): Promise<IndexAnswer>;
   /** The vectors of documents, for searches by meaning. */
   readonly vectors: VectorPort;

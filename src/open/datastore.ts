@@ -1,6 +1,7 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
 import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
+import type { CurrentDocuments } from '../datastore/document-store/current-documents.js';
 import { type StoreNotes, storeDocuments } from '../datastore/document-store/documents.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -21,7 +22,12 @@ export interface DataBackendOptions {
   onCall?: (call: BackendCall) => void;
 }
 
-type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<Documents>;
+/** The documents of a store. `current` is for the index of words in the home; null without a home. */
+interface StoreDocuments extends Documents {
+  readonly current: CurrentDocuments | null;
+}
+
+type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<StoreDocuments>;
 
 /** A store beside the home. */
 const store =
@@ -55,7 +61,7 @@ function timed<Port extends object>(port: Port, url: string, { onCall }: DataBac
 }
 
 /** Opens the backend of a URL and makes its tables and indexes usable. */
-export async function openDataBackend(url: string, options: DataBackendOptions): Promise<Documents> {
+export async function openDataBackend(url: string, options: DataBackendOptions): Promise<StoreDocuments> {
   const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
   const documents = await open(new URL(url), options);
   const { port } = documents;

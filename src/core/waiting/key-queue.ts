@@ -6,15 +6,22 @@
 export class KeyQueue {
   readonly #tails = new Map<string, Promise<unknown>>();
 
-  async run<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#tails.get(id) ?? Promise.resolve();
+  run<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.runAll([id], work);
+  }
+
+  /**
+   * Work on several keys. It takes its place in all queues in one turn, so two such works never wait for each
+   * other.
+   */
+  async runAll<T>(ids: readonly string[], work: () => Promise<T>): Promise<T> {
     // A failure is reported to its own caller; the next work in the queue starts in any case.
-    const mine = before.then(work, work);
-    this.#tails.set(id, mine);
+    const mine = Promise.allSettled(ids.map((id) => this.#tails.get(id))).then(work);
+    for (const id of ids) this.#tails.set(id, mine);
     try {
       return await mine;
     } finally {
-      if (this.#tails.get(id) === mine) this.#tails.delete(id);
+      for (const id of ids) if (this.#tails.get(id) === mine) this.#tails.delete(id);
     }
   }
 

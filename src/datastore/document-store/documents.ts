@@ -9,8 +9,16 @@ import type { Results, Step, WriteRequest, Writer } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
 import { KeyQueue } from '../../core/waiting/key-queue.js';
 import type { Limits } from '../../core/settings/limits.js';
+import { type CurrentDocument, CurrentDocuments, type DocumentName } from './current-documents.js';
 import { StorePort, StoreStep } from './port.js';
+import type { Scope } from '../model.js';
 import type { Documents, DocumentStore } from '../port.js';
+
+/** The answer of a request, to be stored under its key. */
+export interface KeptResults {
+  readonly idempotency: Idempotency;
+  readonly results: readonly unknown[];
+}
 
 /** What the home stores for a store that cannot take part in its transactions. */
 export interface StoreNotes {
@@ -26,28 +34,37 @@ export interface StoreNotes {
    * began and did not end.
    */
   begin(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
-  /** Announces the changes of the store and stores the answer, in one write of the home. */
+  /** Announces the changes, stores the answer and the words of the documents, in one write of the home. */
   end(
     caller: Caller,
     changes: readonly Change[],
-    kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
+    kept: KeptResults | null,
+    documents: readonly CurrentDocument[],
   ): Promise<void>;
+  /** The next keys after `after`, up to `through`, of documents whose words the home has. */
+  wordKeys(scope: Scope, after: string | null, through: string | null): Promise<string[]>;
   /** The request was refused and changed nothing: its key is free again. */
   abandon(caller: Caller, idempotency: Idempotency): Promise<void>;
 }
 
-/** For a store that is opened without a home: changes are not announced and answers are not stored. */
-export const noNotes: StoreNotes = {
+/** For a store that is opened without a home: nothing is announced, and no answers and words are stored. */
+const noNotes: StoreNotes = {
   checkCaller: async () => undefined,
   answered: async () => undefined,
   begin: async () => undefined,
   end: async () => undefined,
+  wordKeys: async () => [],
   abandon: async () => undefined,
 };
 
-/** The port and the writer of a store. */
-export function storeDocuments(store: DocumentStore, limits: Limits, notes: StoreNotes = noNotes): Documents {
-  return { port: new StorePort(store, limits), writer: new StoreWriter(notes) };
+/** The port and the writer of a store. `current` is for the index of words in the home; null without a home. */
+export function storeDocuments(
+  store: DocumentStore,
+  limits: Limits,
+  notes: StoreNotes | null = null,
+): Documents & { readonly current: CurrentDocuments | null } {
+  const current = notes === null ? null : new CurrentDocuments(store);
+  return { port: new StorePort(store, limits), writer: new StoreWriter(notes ?? noNotes, current), current };
 }
 
 /** After these errors it is unknown whether the store did the write. */
@@ -55,11 +72,13 @@ const uncertain: ReadonlySet<string> = new Set(['backend_unavailable', 'engine',
 
 class StoreWriter implements Writer {
   readonly #notes: StoreNotes;
+  readonly #current: CurrentDocuments | null;
   /** A repeat waits for the first request with its key. */
   readonly #requests = new KeyQueue();
 
-  constructor(notes: StoreNotes) {
+  constructor(notes: StoreNotes, current: CurrentDocuments | null) {
     this.#notes = notes;
+    this.#current = current;
   }
 
   async write<const Steps extends readonly Step<unknown>[]>(
@@ -107,11 +126,58 @@ class StoreWriter implements Writer {
       results = [await step.run(changes)];
     } catch (error) {
       // Part of a batch may be written although the rest was refused.
-      if (changes.length > 0) await this.#notes.end(caller, changes, null);
+      if (changes.length > 0) await this.#end(caller, changes, null);
       throw error;
     }
     if (changes.length > 0 || idempotency !== null)
-      await this.#notes.end(caller, changes, idempotency && { idempotency, results });
+      await this.#end(caller, changes, idempotency && { idempotency, results });
     return results;
   }
+
+  /** The words come first or together with the changes: who hears of a change finds it. */
+  async #end(caller: Caller, changes: readonly Change[], kept: KeptResults | null): Promise<void> {
+    if (this.#current === null) return this.#notes.end(caller, changes, kept, []);
+    let isAnnounced = false;
+    try {
+      for (const change of changes)
+        if (change.kind === 'namespace.cleared') await this.#forget(caller, change);
+      await this.#current.pass(changes.flatMap(writtenName), (documents, isLast) => {
+        isAnnounced = isLast;
+        return this.#notes.end(caller, isLast ? changes : [], isLast ? kept : null, documents);
+      });
+    } catch (error) {
+      // The store has the change: it is announced although its words could not be read.
+      if (!isAnnounced) await this.#notes.end(caller, changes, null, []);
+      throw error;
+    }
+  }
+
+  /** Looks at every document of a cleared range whose words the home has: most are gone. */
+  async #forget(caller: Caller, change: Change): Promise<void> {
+    const { namespace, after = null, through = null } = change.facts as unknown as ClearedFacts; // Of this kind.
+    const scope = { user: change.user ?? '', namespace };
+    let last = after;
+    for (;;) {
+      const keys = await this.#notes.wordKeys(scope, last, through);
+      if (keys.length === 0) return;
+      await this.#current?.pass(
+        keys.map((key) => ({ ...scope, key })),
+        (documents) => this.#notes.end(caller, [], null, documents),
+      );
+      last = keys.at(-1) ?? null;
+    }
+  }
+}
+
+interface ClearedFacts {
+  readonly namespace: string;
+  readonly after?: string;
+  readonly through?: string;
+}
+
+/** The document that a change names; none if a namespace was cleared. */
+function writtenName({ user, facts = {} }: Change): DocumentName[] {
+  const { namespace, key } = facts;
+  if (user === null || typeof namespace !== 'string' || typeof key !== 'string') return [];
+  return [{ user, namespace, key }];
 }

@@ -40,6 +40,7 @@ export interface FindTarget {
 
 const findPostingsMax = limitDefinitions.findPostingsMax.default;
 const users = 4;
+const writesPerBatch = 200;
 const namespacesPerUser = 4;
 
 export function findConformance(
@@ -101,8 +102,8 @@ export function findConformance(
         byScope.set(namespace, scope);
       }
       for (const { user, namespace, writes } of byScope.values())
-        for (let at = 0; at < writes.length; at += 50)
-          await set(bench, user, namespace, writes.slice(at, at + 50));
+        for (let at = 0; at < writes.length; at += writesPerBatch)
+          await set(bench, user, namespace, writes.slice(at, at + writesPerBatch));
       await expectEqual(texts.slice(0, 6));
       await bench.settle();
       await expectEqual(texts);
@@ -110,10 +111,13 @@ export function findConformance(
 
     it('follows documents that are written again and deleted', async () => {
       const records = await allRecords(bench.data, place.user);
-      for (const [index, { namespace, key }] of records.entries()) {
-        if (index % 17 === 0)
-          await set(bench, place.user, namespace, [write(key, { text: `rewritten database ${index}` })]);
-        if (index % 19 === 0) await remove(other, place.user, namespace, [key]);
+      for (const namespace of new Set(records.map((record) => record.namespace))) {
+        const keys = records.filter((record) => record.namespace === namespace).map(({ key }) => key);
+        const rewritten = keys.filter((_key, index) => index % 17 === 0);
+        const texts = rewritten.map((key) => write(key, { text: `rewritten database ${key}` }));
+        await set(bench, place.user, namespace, texts);
+        const removed = keys.filter((_key, index) => index % 19 === 0);
+        await remove(other, place.user, namespace, removed);
       }
       await expectEqual(queryShapes);
       await bench.settle();
@@ -293,15 +297,14 @@ function viewOf(
   });
 }
 
-/** Each version of a record is packed once. */
-const entries = new WeakMap<DocumentRecord, ReturnType<typeof documentEntry>>();
+/** By name, version and time. Each version of a record is packed once. */
+const entries = new Map<string, ReturnType<typeof documentEntry>>();
 
 function entryOf(record: DocumentRecord): ReturnType<typeof documentEntry> {
-  let entry = entries.get(record);
-  if (entry === undefined) {
-    entry = documentEntry(record);
-    entries.set(record, entry);
-  }
+  const { userId, namespace, key, version, updatedAt } = record;
+  const id = JSON.stringify([userId, namespace, key, version, updatedAt]);
+  const entry = entries.get(id) ?? documentEntry(record);
+  entries.set(id, entry);
   return entry;
 }
 

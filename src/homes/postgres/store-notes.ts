@@ -1,9 +1,12 @@
-/** What PostgreSQL keeps for a store of documents beside it: the feed, answers under a key, and leases. */
+/** What PostgreSQL keeps for a store of documents beside it: the feed, words, answers under a key, and leases. */
 import type { Caller } from '../../core/caller.js';
 import { type Change, byAgent } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import type { StoreNotes } from '../../datastore/document-store/documents.js';
+import type { CurrentDocument } from '../../datastore/document-store/current-documents.js';
+import type { KeptResults, StoreNotes } from '../../datastore/document-store/documents.js';
+import type { Scope } from '../../datastore/model.js';
 import type { PostgresSql } from './database/connection.js';
+import { putStoreEntries, storeEntryKeys } from './find/store-entries.js';
 import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './write/kept-answers.js';
 import type { PostgresWriter } from './write/writer.js';
 
@@ -37,12 +40,18 @@ export class PostgresStoreNotes implements StoreNotes {
   async end(
     caller: Caller,
     changes: readonly Change[],
-    kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
+    kept: KeptResults | null,
+    documents: readonly CurrentDocument[],
   ): Promise<void> {
     await this.#writer.transact(async (work) => {
       work.announce(...changes.map((change) => byAgent(change, caller.agent)));
+      await putStoreEntries(work, documents);
       if (kept !== null) await endAnswer(work, caller, kept.idempotency, kept.results);
     });
+  }
+
+  wordKeys(scope: Scope, after: string | null, through: string | null): Promise<string[]> {
+    return storeEntryKeys(this.#sql, scope, after, through);
   }
 
   async abandon(caller: Caller, idempotency: Idempotency): Promise<void> {

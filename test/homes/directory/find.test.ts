@@ -7,7 +7,7 @@ import { limitsWith } from '../../../src/core/settings/limits.js';
 import { findConformance } from '../../../src/find/conformance/index.js';
 import { openDirectoryHome } from '../../../src/homes/directory/home.js';
 
-const documents = process.env['FIND'] === 'full' ? 20_000 : 2_000;
+const documents = Number(process.env['FIND_DOCUMENTS'] ?? 5_000);
 
 findConformance(
   { describe, it, beforeAll, afterAll, afterEach, expect },

@@ -9,7 +9,7 @@ import { openData } from './open-domains.js';
 /** These searches are over documents only. */
 async function* noMessages(): AsyncGenerator<never> {}
 
-const documents = process.env['FIND'] === 'full' ? 20_000 : 2_000;
+const documents = Number(process.env['FIND_DOCUMENTS'] ?? 5_000);
 const limits = limitsWith({ findWaitingMax: 256 });
 let skewMs = 0;
 const nowMs = (): number => Date.now() + skewMs;

@@ -26,6 +26,7 @@ import { documentEntry } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
 import { laterTime, msOf } from '../../../datastore/documents/times.js';
 import { putMark } from '../find/filing/marks.js';
+import { readStoreEntry } from '../find/store-entries.js';
 import { removeVector, waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -345,13 +346,14 @@ function withReads(reader: Reader, rowKey: Buffer, record: DocumentRecord): Docu
   };
 }
 
-/** The entry of a document in the search index; undefined if it does not exist or is not to be found. */
+/** The entry of a document, here or in a store beside; undefined if it does not exist or is not to be found. */
 export const documentSource: EntrySource = (reader, partition, { collection, id }, nowMs) => {
   const rowKey = Buffer.concat([partition, Buffer.from(`${collection}\0${id}`)]);
   const row = reader.get(families.documents, rowKey);
-  if (row === undefined || !isLiveRow(row, nowMs)) return undefined;
+  if (row !== undefined && !isLiveRow(row, nowMs)) return undefined;
   if (!readSettings(reader, rowKey.subarray(0, partition.length + Buffer.byteLength(collection))).index)
     return undefined;
+  if (row === undefined) return readStoreEntry(reader, rowKey, nowMs);
   const names = { namespace: collection, key: id };
   return documentEntry(decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names)) ?? undefined;
 };

@@ -10,6 +10,7 @@ import { expiryTimer as dataTimer } from '../datastore/rows.js';
 import { inspectTimer, isTimerKey } from './timers.js';
 import { expiryTimer as tokenTimer } from '../identity/identity.js';
 import { expiryTimers as messagingTimers } from '../messaging/retention-timers.js';
+import { entryTimer } from '../find/store-entries.js';
 import { lockTimer } from '../locks/locks.js';
 import { activityTimer, leaseTimer } from '../registry/timers.js';
 import { sessionTimer } from '../workspaces/sessions.js';
@@ -18,6 +19,7 @@ import { leaseTimer as taskLeaseTimer, taskTimer } from '../workspaces/tasks/row
 const kinds: ReadonlySet<string> = new Set([
   keptAnswerTimer,
   dataTimer,
+  entryTimer,
   tokenTimer,
   activityTimer,
   leaseTimer,

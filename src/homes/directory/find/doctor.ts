@@ -14,7 +14,6 @@ import {
   problemOf,
   suspectAt,
 } from '../../../find/examine/states.js';
-import { findKinds } from '../../../find/model.js';
 import type { Catalog } from '../../../find/segments/catalog.js';
 import type { ExaminedFinding, Finding } from '../../../operations/model.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
@@ -25,7 +24,7 @@ import { blocksOf, dropSegment, segmentDamage } from './filing/filing.js';
 import type { FilingWork } from './filing/work.js';
 import { partitionsIn } from './filing/work.js';
 import { markedAtMs, putMark } from './filing/marks.js';
-import { readNames } from './names.js';
+import { namedKinds, readNames } from './names.js';
 import { isReindexed } from './reindex/rows.js';
 import {
   type SegmentRow,
@@ -77,7 +76,7 @@ class StoreExamination {
       yield* this.#orphans(family);
     for (const partition of partitionsIn(this.#store, findFamilies.segments))
       yield* this.#segmentsOf(partition);
-    for (const kind of findKinds) {
+    for (const kind of namedKinds) {
       let after: Buffer | undefined;
       do {
         const page = readNames(this.#store, kind, { user: null, namespace: null }, after, rowsPerPage);

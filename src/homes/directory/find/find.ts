@@ -2,18 +2,20 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Slices } from '../../../core/waiting/yielding.js';
+import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { FindKind } from '../../../find/model.js';
-import type {
-  FindCapabilities,
-  FindPort,
-  IndexAnswer,
-  IndexSearch,
-  IndexSize,
-  OnReindexed,
-  ReindexReport,
-  ReindexScope,
-  SearchedParts,
+import {
+  type FindCapabilities,
+  type FindPort,
+  type IndexAnswer,
+  type IndexSearch,
+  type IndexSize,
+  type OnReindexed,
+  type ReindexReport,
+  type ReindexScope,
+  type SearchedParts,
+  findCapabilities,
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
@@ -34,6 +36,7 @@ import { messagesPartition } from './rows.js';
 import { SegmentReader, readSegments } from './segments.js';
 import { indexSize } from './size.js';
 import type { EntrySources } from './sources.js';
+import { expireStoreEntries } from './store-entries.js';
 import { DirectoryVectors } from './vectors/vectors.js';
 
 /** Whether a search covers a namespace, a project or a room. */
@@ -59,7 +62,6 @@ const lateMarksMax = 16;
 const stepsBeforeSearchMax = 400;
 
 export class DirectoryFind implements FindPort {
-  readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
   readonly work: FilingWork;
   readonly vectors: DirectoryVectors;
   readonly #reindexing: Reindexing;
@@ -72,6 +74,7 @@ export class DirectoryFind implements FindPort {
   readonly #entries: MarkedEntries;
   readonly #sources: EntrySources;
   readonly #openedAtMs: number;
+  #current: CurrentDocuments | null = null;
 
   constructor({ kernel, sources, isIndexed, isRoomSeen, onError }: DirectoryFindOptions) {
     const { limits } = kernel;
@@ -95,9 +98,19 @@ export class DirectoryFind implements FindPort {
       segments: this.#segments,
       sources,
       work: this.work,
+      current: () => this.#current,
       onError,
     });
+    expireStoreEntries(kernel);
     this.#openedAtMs = kernel.nowMs();
+  }
+
+  get capabilities(): FindCapabilities {
+    return findCapabilities(this.#current);
+  }
+
+  useStore(current: CurrentDocuments): void {
+    this.#current = current;
   }
 
   start(): void {

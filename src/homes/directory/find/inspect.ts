@@ -1,5 +1,6 @@
 /** The rows of the search index for `stoa inspect`. The words of a block stay packed; its first word is in its key. */
 import { namesOf } from '../datastore/rows.js';
+import { decodeStoreEntry } from './store-entries.js';
 import { decodeHead, decodeNumbers, vectorFamilies } from './vectors/rows.js';
 import {
   decodeSegment,
@@ -24,6 +25,11 @@ export function decodeFindEntry(family: string, key: Buffer, value: Buffer): unk
       return { partition, segment: segment(), sizeBytes: value.length };
     case findFamilies.blocks:
       return { partition, segment: segment(), firstTerm: firstTermOf(key), sizeBytes: value.length };
+    case findFamilies.entries: {
+      const { user, createdAtMs, entry } = decodeStoreEntry(key, value);
+      const { name, packed, ...facts } = entry;
+      return { user, ...namesOf(key), createdAtMs, ...facts, sizeBytes: packed.length };
+    }
     case vectorFamilies.waiting:
       return { partition, ...namesOf(key) };
     case vectorFamilies.vectors:

@@ -1,5 +1,5 @@
 /** The names of the things in a store that the search index may have, read page by page. */
-import type { EntryName, FindKind } from '../../../find/model.js';
+import type { EntryName } from '../../../find/model.js';
 import { userKey } from '../../../identity/user-key.js';
 import { dataFamilies, documentKey, namesOf } from '../datastore/rows.js';
 import { type RangeOptions, prefixRange } from '../kernel/engine.js';
@@ -8,7 +8,7 @@ import { decodeMessage, families as messagingFamilies } from '../messaging/rows.
 import { buckets, indexPrefix } from '../workspaces/keys.js';
 import { readRecord } from '../workspaces/rows.js';
 import { sessionPath } from '../workspaces/tree.js';
-import { messagesPartition, partitionBytes } from './rows.js';
+import { findFamilies, messagesPartition, partitionBytes } from './rows.js';
 
 /** A user, and of that user one namespace; null means all. */
 export interface NamesScope {
@@ -47,6 +47,9 @@ const documents: NamesSource = {
   },
 };
 
+/** Documents in a store beside the directory. */
+const entries: NamesSource = { ...documents, family: findFamilies.entries };
+
 const tasks: NamesSource = {
   family: buckets.indexes,
   range: ({ user, namespace }) => {
@@ -73,17 +76,21 @@ const messages: NamesSource = {
   },
 };
 
-const sourceOf: Readonly<Record<FindKind, NamesSource>> = { data: documents, tasks, messages };
+const sourceOf = { data: documents, entries, tasks, messages } as const;
+
+/** The kinds of rows that name things, in the order in which they are read. */
+export type NamedKind = keyof typeof sourceOf;
+export const namedKinds: readonly NamedKind[] = ['data', 'entries', 'tasks', 'messages'];
 
 /** The next names of one kind, in the order of their rows. */
 export function readNames(
   reader: Reader,
-  kind: FindKind,
+  kind: NamedKind,
   scope: NamesScope,
   after: Buffer | undefined,
   limit: number,
 ): NamesPage {
-  const { family, range, nameOf } = sourceOf[kind];
+  const { family, range, nameOf }: NamesSource = sourceOf[kind];
   const bounds = range(scope);
   if (bounds === undefined) return { names: [], after: undefined };
   const { gte, lt } = bounds;
@@ -98,12 +105,12 @@ export function readNames(
 /** Rows of one kind, whether or not they are to be found. */
 export function countRows(
   reader: Reader,
-  kind: FindKind,
+  kind: NamedKind,
   scope: NamesScope,
   after: Buffer | undefined,
   limit: number,
 ): { count: number; after: Buffer | undefined } {
-  const { family, range } = sourceOf[kind];
+  const { family, range }: NamesSource = sourceOf[kind];
   const bounds = range(scope);
   if (bounds === undefined) return { count: 0, after: undefined };
   const { gte, lt } = bounds;

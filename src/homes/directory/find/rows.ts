@@ -20,6 +20,8 @@ export const findFamilies = {
   dead: 'find/dead',
   /** Partition ‖ segment ‖ first term ‖ 0 ‖ first place → terms with their lists. */
   blocks: 'find/blocks',
+  /** Document → its words, if the document is in a store beside the directory. */
+  entries: 'find/entries',
   /** Partition ‖ scope → how far filing everything again has come. That of all users is with the messages. */
   reindex: 'find/reindex',
 } as const;

@@ -3,16 +3,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../../core/settings/limits.js';
 import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
+import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { FindKind } from '../../../find/model.js';
-import type {
-  FindCapabilities,
-  FindPort,
-  IndexAnswer,
-  IndexSearch,
-  IndexSize,
-  OnReindexed,
-  ReindexReport,
-  ReindexScope,
+import {
+  type FindCapabilities,
+  type FindPort,
+  type IndexAnswer,
+  type IndexSearch,
+  type IndexSize,
+  type OnReindexed,
+  type ReindexReport,
+  type ReindexScope,
+  findCapabilities,
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
@@ -28,6 +30,7 @@ import { type GatheredOwner, Gathering, marksReadMax } from './gather.js';
 import type { SearchedMessages } from './messages.js';
 import { Reindexing } from './reindex.js';
 import { messagesOwner } from './schema.js';
+import { putStoreEntries, removeExpired } from './store-entries.js';
 import { PostgresVectors } from './vectors/vectors.js';
 
 export interface PostgresFindOptions {
@@ -50,7 +53,6 @@ const stepsBeforeSearchMax = 64;
 const otherServerMs = 50;
 
 export class PostgresFind implements FindPort {
-  readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
   readonly vectors: PostgresVectors;
   readonly #options: PostgresFindOptions;
   readonly #gathering: Gathering;
@@ -61,6 +63,7 @@ export class PostgresFind implements FindPort {
   /** By owner: the step of filing that searches wait for. */
   readonly #steps = new Map<string, Promise<number | null>>();
   #isOver = false;
+  #current: CurrentDocuments | null = null;
 
   constructor(options: PostgresFindOptions) {
     const { sql, writer, limits, nowMs, messages, onError, intervalMs = intervalDefaultMs } = options;
@@ -74,7 +77,10 @@ export class PostgresFind implements FindPort {
       filing: this.#filing,
       messages,
       allMessages: () => messages.all(),
+      current: () => this.#current,
+      putEntries: (documents) => writer.transact((work) => putStoreEntries(work, documents)),
       isOver: () => this.#isOver,
+      onError: (error) => onError(error, 'filing everything again for the search; it is tried again'),
     });
     this.#rounds = new Periodic({
       everyMs: intervalMs,
@@ -84,6 +90,14 @@ export class PostgresFind implements FindPort {
     });
   }
 
+  get capabilities(): FindCapabilities {
+    return findCapabilities(this.#current);
+  }
+
+  useStore(current: CurrentDocuments): void {
+    this.#current = current;
+  }
+
   start(): void {
     if (!this.#options.isOnlyRead) this.#rounds.start();
   }
@@ -91,6 +105,7 @@ export class PostgresFind implements FindPort {
   async close(): Promise<void> {
     this.#isOver = true;
     await this.#rounds.close();
+    await this.#reindexing.close();
   }
 
   async search(search: IndexSearch): Promise<IndexAnswer> {
@@ -200,6 +215,7 @@ export class PostgresFind implements FindPort {
   async #round(intervalMs: number): Promise<void> {
     if (!(await takeTurn(this.#options.sql, 'find', intervalMs))) return;
     const { findWaitingMax, findDeadSecondsMax } = this.#options.limits;
+    await removeExpired(this.#options.sql, this.#options.nowMs());
     // Few marks of an owner may wait for more, so that segments are not tiny.
     for (const owner of await this.#markedOwners(Math.max(1, findWaitingMax >> 2))) {
       if (this.#isOver) return;
@@ -212,7 +228,7 @@ export class PostgresFind implements FindPort {
       [this.#options.nowMs() - (findDeadSecondsMax * 1_000) / 2, ownersPerRound],
     );
     for (const { owner } of rotten) if (!this.#isOver) await this.#filing.merge(owner);
-    await this.#reindexing.continueAbandoned();
+    this.#reindexing.continueAbandoned();
   }
 
   async #fileOwner(owner: string): Promise<void> {

@@ -16,16 +16,18 @@ type NamesOfKind = (
   after: NamesPosition,
 ) => Promise<EntryName[]>;
 
-const documents: NamesOfKind = async (sql, owner, namespace, after) => {
-  const rows = await query<{ collection: string; id: string }>(
-    sql,
-    `SELECT namespace AS collection, key AS id FROM agent_data_store
-      WHERE "userId" = $1 AND (namespace, key) > ($2, $3) AND ($4::text IS NULL OR namespace = $4)
-      ORDER BY namespace, key LIMIT $5`,
-    [owner, after?.collection ?? namespace ?? '', after?.id ?? '', namespace, namesPerPage],
-  );
-  return rows.map(({ collection, id }) => ({ kind: 'data', collection, id }));
-};
+const documentsIn =
+  (table: string, ownerColumn: string): NamesOfKind =>
+  async (sql, owner, namespace, after) => {
+    const rows = await query<{ collection: string; id: string }>(
+      sql,
+      `SELECT namespace AS collection, key AS id FROM ${table}
+        WHERE ${ownerColumn} = $1 AND (namespace, key) > ($2, $3) AND ($4::text IS NULL OR namespace = $4)
+        ORDER BY namespace, key LIMIT $5`,
+      [owner, after?.collection ?? namespace ?? '', after?.id ?? '', namespace, namesPerPage],
+    );
+    return rows.map(({ collection, id }) => ({ kind: 'data', collection, id }));
+  };
 
 const tasks: NamesOfKind = async (sql, owner, namespace, after) => {
   if (namespace !== null) return [];
@@ -38,9 +40,14 @@ const tasks: NamesOfKind = async (sql, owner, namespace, after) => {
   return rows.map(({ collection, id }) => ({ kind: 'tasks', collection, id }));
 };
 
-const namesOfKind = { data: documents, tasks } as const;
+const namesOfKind = {
+  data: documentsIn('agent_data_store', '"userId"'),
+  /** Documents in a store beside PostgreSQL. */
+  entries: documentsIn('find.entries', 'owner'),
+  tasks,
+} as const;
 export type OwnedKind = keyof typeof namesOfKind;
-export const ownedKinds: readonly OwnedKind[] = ['data', 'tasks'];
+export const ownedKinds: readonly OwnedKind[] = ['data', 'entries', 'tasks'];
 
 /** The next names of one kind; fewer than a page at the end. */
 export async function readNames(
@@ -60,6 +67,7 @@ export async function nextOwner(sql: PostgresSql, after: string): Promise<string
   const [row] = await query<{ owner: string | null }>(
     sql,
     `SELECT least((SELECT min(owner) FROM find.segments WHERE owner > $1), (SELECT min(owner) FROM find.marks WHERE owner > $1),
+      (SELECT min(owner) FROM find.entries WHERE owner > $1),
       (SELECT min("userId") FROM agent_data_store WHERE "userId" > $1),
       (SELECT min(owner_id COLLATE "C") FROM workspaces.tasks WHERE owner_id COLLATE "C" > $1)) AS owner`,
     [after],
@@ -73,6 +81,8 @@ export async function countNames(sql: PostgresSql, { user, namespace }: ReindexS
     sql,
     `SELECT (SELECT count(*) FROM agent_data_store
         WHERE ($1::text IS NULL OR "userId" = $1) AND ($2::text IS NULL OR namespace = $2))
+      + (SELECT count(*) FROM find.entries
+        WHERE ($1::text IS NULL OR owner = $1) AND ($2::text IS NULL OR namespace = $2))
       + CASE WHEN $2::text IS NULL THEN (SELECT count(*) FROM workspaces.tasks WHERE $1::text IS NULL OR owner_id = $1)
         ELSE 0 END
       + CASE WHEN $1::text IS NULL THEN (SELECT coalesce(sum(message_count), 0) FROM rooms) ELSE 0 END AS total`,

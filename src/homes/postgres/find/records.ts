@@ -6,6 +6,7 @@ import type { EntryName } from '../../../find/model.js';
 import type { WaitingEntry } from '../../../find/segments/segment.js';
 import type { Task } from '../../../workspaces/model.js';
 import type { MessageReader } from './messages.js';
+import { readStoreEntries } from './store-entries.js';
 import { type Queryable, query } from '../database/connection.js';
 import { type DocumentRow, columnsRead, recordOf } from '../datastore/sql.js';
 import { type Row, recordOf as rowRecord, selected, taskTable } from '../workspaces/rows.js';
@@ -24,11 +25,13 @@ export async function readEntries(
   const of = (kind: EntryName['kind']): EntryName[] => names.filter((name) => name.kind === kind);
   const slices = new Slices();
   const entries: WaitingEntry[] = [];
-  for await (const record of documents(sql, owner, await indexedOf(sql, owner, of('data')))) {
+  const indexed = await indexedOf(sql, owner, of('data'));
+  for await (const record of documents(sql, owner, indexed)) {
     const entry = documentEntry(record);
     if (entry !== null) entries.push(entry);
     await slices.pause();
   }
+  entries.push(...(await readStoreEntries(sql, owner, indexed)));
   for (const { task, project } of await tasks(sql, owner, of('tasks'))) {
     entries.push(taskEntry(project, task));
     await slices.pause();

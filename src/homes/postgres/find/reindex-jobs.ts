@@ -9,12 +9,10 @@ import { type NamesPosition, type OwnedKind, countNames } from './names.js';
 /** If a server has not reported on its job for this long, another server continues the job. */
 const abandonedMs = 15_000;
 
-/** Where a job is. Messages come after all users. */
-export interface Position {
-  readonly owner: string;
-  readonly kind: OwnedKind | 'messages';
-  readonly after: NamesPosition;
-}
+/** Where a job is. The documents of a store beside PostgreSQL come before all users, messages after them. */
+export type Position =
+  | { readonly owner: string; readonly kind: 'store'; readonly after: string | null }
+  | { readonly owner: string; readonly kind: OwnedKind | 'messages'; readonly after: NamesPosition };
 
 export interface Job {
   readonly total: number;
@@ -136,7 +134,7 @@ function jobOf({ total, done, removed, position }: JobRow): Job {
 }
 
 function firstPosition({ user }: ReindexScope): string {
-  const first: Position = { owner: user ?? '', kind: 'data', after: null };
+  const first: Position = { owner: user ?? '', kind: 'store', after: null };
   return JSON.stringify(first);
 }
 

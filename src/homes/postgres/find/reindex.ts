@@ -3,6 +3,10 @@
  * without a record are marked. A marked thing is found by its record, so searches miss nothing. How far it came is in a
  * table: a second call on any server follows it, and another server continues it if the first one dies.
  */
+import type {
+  CurrentDocument,
+  CurrentDocuments,
+} from '../../../datastore/document-store/current-documents.js';
 import { JoinedWork } from '../../../find/joined-work.js';
 import type { EntryName } from '../../../find/model.js';
 import type { OnReindexed, ReindexReport, ReindexScope } from '../../../find/port.js';
@@ -12,7 +16,7 @@ import { type PostgresSql, type Queryable, query } from '../database/connection.
 import { examinedSegment } from './examined-segments.js';
 import type { Filing } from './filing.js';
 import type { MessageReader } from './messages.js';
-import { type OwnedKind, nextOwner, ownedKinds, readNames } from './names.js';
+import { type NamesPosition, type OwnedKind, nextOwner, ownedKinds, readNames } from './names.js';
 import { readEntries } from './records.js';
 import { type Job, JobLost, type Position, ReindexJobs, keyOf } from './reindex-jobs.js';
 import { messagesOwner } from './schema.js';
@@ -23,7 +27,12 @@ export interface ReindexSource {
   readonly messages: MessageReader;
   /** The places of all messages. */
   allMessages(): AsyncIterable<EntryName>;
+  /** The documents of a store beside PostgreSQL; null if PostgreSQL has the documents. */
+  readonly current: () => CurrentDocuments | null;
+  readonly putEntries: (documents: readonly CurrentDocument[]) => Promise<void>;
   isOver(): boolean;
+  /** Faults of jobs that no caller waits for. */
+  onError(error: unknown): void;
 }
 
 /** Places that are marked in one statement. */
@@ -34,6 +43,7 @@ export class Reindexing {
   readonly #source: ReindexSource;
   readonly #jobs: ReindexJobs;
   readonly #running = new JoinedWork<ReindexReport>();
+  #continuing: Promise<void> | undefined;
 
   constructor(source: ReindexSource) {
     this.#source = source;
@@ -65,10 +75,26 @@ export class Reindexing {
     }
   }
 
-  /** Begins jobs that follow from changed settings, and continues those of servers that died. */
-  async continueAbandoned(): Promise<void> {
-    for (const scope of await this.#jobs.abandoned())
-      if (!this.#source.isOver()) await this.run(scope, () => undefined);
+  /**
+   * Begins jobs that follow from changed settings, and continues those of servers that died. One after another, and
+   * nobody waits for them: they may take long.
+   */
+  continueAbandoned(): void {
+    this.#continuing ??= this.#continueAll().finally(() => (this.#continuing = undefined));
+  }
+
+  async close(): Promise<void> {
+    await this.#continuing;
+    await this.#running.ended();
+  }
+
+  async #continueAll(): Promise<void> {
+    try {
+      for (const scope of await this.#jobs.abandoned())
+        if (!this.#source.isOver()) await this.run(scope, () => undefined);
+    } catch (error) {
+      if (!this.#source.isOver()) this.#source.onError(error);
+    }
   }
 
   async #work(scope: ReindexScope, begun: Job, onProgress: OnReindexed): Promise<ReindexReport> {
@@ -80,6 +106,11 @@ export class Reindexing {
       await this.#note(scope, job);
       onProgress({ done: job.done, total: Math.max(job.total, job.done) });
     };
+    while (job.position.kind === 'store') {
+      job = await this.#enterPage(scope, job, job.position.after);
+      await this.#note(scope, job);
+      onProgress(job);
+    }
     const only = scope.user;
     for (
       let owner =
@@ -91,9 +122,11 @@ export class Reindexing {
       const isResumed = owner === job.position.owner;
       const first = isResumed ? ownedKinds.indexOf(job.position.kind as OwnedKind) : 0; // Not messages: see above.
       for (const kind of ownedKinds.slice(first)) {
-        let after = isResumed && kind === job.position.kind ? job.position.after : null;
+        // A position in the store was left behind above.
+        let after = isResumed && kind === job.position.kind ? (job.position.after as NamesPosition) : null;
         do {
           const page = await readNames(sql, owner, kind, scope.namespace, after);
+          if (kind === 'entries') await this.#compareEntries(owner, page.names);
           await step(page.names, owner, { owner, kind, after: page.after });
           ({ after } = page);
         } while (after !== null);
@@ -108,6 +141,31 @@ export class Reindexing {
     }
     await this.#jobs.remove(scope);
     return { filed: job.done, removed: job.removed };
+  }
+
+  /** Enters the words of the next documents of the store: other programs write there too. */
+  async #enterPage(scope: ReindexScope, job: Job, after: string | null): Promise<Job> {
+    const { owner } = job.position;
+    const first: Position = { owner, kind: 'data', after: null };
+    const current = this.#source.current();
+    if (current === null) return { ...job, position: first };
+    const page = await current.page(scope, after);
+    await current.pass(page.names, (documents) => this.#source.putEntries(documents));
+    return {
+      ...job,
+      total: job.total + page.names.length,
+      done: job.done + page.names.length,
+      position: page.after === null ? first : { owner, kind: 'store', after: page.after },
+    };
+  }
+
+  /** What the store does not have any more has no words. */
+  async #compareEntries(user: string, names: readonly EntryName[]): Promise<void> {
+    const known = names.map(({ collection: namespace, id: key }) => ({ user, namespace, key }));
+    const { putEntries, current } = this.#source;
+    const documents = current();
+    if (documents === null) await putEntries(known.map((name) => ({ ...name, record: undefined })));
+    else await documents.pass(known, putEntries);
   }
 
   /** The owner itself, if it is still there. */

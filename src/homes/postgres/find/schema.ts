@@ -11,6 +11,7 @@ import { vectorTables } from './vectors/schema.js';
 export const messagesOwner = '';
 
 const documentFacts = '"userId", namespace, key, version, "updatedAt", "expiresAt", indexed';
+const entryFacts = 'owner, namespace, key, version, created_ms, time_ms, expires_ms';
 const taskFacts = 'owner_id, project_id, id, version, updated_at';
 
 /** The mark triggers of a table: after each statement, for all rows that it changed. */
@@ -99,12 +100,31 @@ const initialTables = `
   ${markFunction('mark_documents', `"userId", 'data', namespace, key`, documentFacts)}
   ${markTriggers('agent_data_store', 'mark_documents')}
 
+  -- The words of documents that are in a store beside PostgreSQL, as the search needs them.
+  CREATE TABLE find.entries (
+    owner text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    author text,
+    created_ms bigint NOT NULL,
+    time_ms bigint NOT NULL,
+    expires_ms bigint,
+    packed bytea NOT NULL,
+    PRIMARY KEY (owner, namespace, key)
+  );
+  CREATE INDEX entries_expiry ON find.entries (expires_ms) WHERE expires_ms IS NOT NULL;
+  ALTER TABLE find.entries ALTER packed SET STORAGE EXTERNAL;
+  ${markFunction('mark_entries', `owner, 'data', namespace, key`, entryFacts)}
+  ${markTriggers('find.entries', 'mark_entries')}
+
   CREATE FUNCTION find.forget_documents() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     DELETE FROM find.marks WHERE owner <> '';
     DELETE FROM find.segments WHERE owner <> '';
     DELETE FROM find.blocks WHERE owner <> '';
     INSERT INTO find.marks (owner, kind, collection, id) SELECT owner_id, 'tasks', project_id, id FROM workspaces.tasks;
+    INSERT INTO find.marks (owner, kind, collection, id) SELECT owner, 'data', namespace, key FROM find.entries;
     RETURN NULL;
   END $$;
   CREATE TRIGGER forget_documents AFTER TRUNCATE ON agent_data_store

@@ -3,9 +3,12 @@
  * page; then entries that have no record are marked. A marked thing is found by its record, so searches miss nothing.
  * How far it came is stored, so it continues after a crash.
  */
+import type {
+  CurrentDocument,
+  CurrentDocuments,
+} from '../../../../datastore/document-store/current-documents.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
 import { JoinedWork } from '../../../../find/joined-work.js';
-import { findKinds } from '../../../../find/model.js';
 import type { OnReindexed, ReindexReport, ReindexScope } from '../../../../find/port.js';
 import { userKey } from '../../../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
@@ -13,18 +16,21 @@ import type { Store } from '../../kernel/store.js';
 import { blocksOf, dropSegment } from '../filing/filing.js';
 import { type FilingWork, partitionsIn } from '../filing/work.js';
 import { markEntry } from '../filing/marks.js';
-import { type PlacedName, countRows, readNames } from '../names.js';
+import { type PlacedName, countRows, namedKinds, readNames } from '../names.js';
 import { addBlock, noFingerprints } from '../../../../find/examine/fingerprints.js';
 import { BegunAgain, type Progress, ReindexRow, isNotBegun, reindexedScopes, scopeOf } from './rows.js';
 import { findFamilies } from '../rows.js';
 import { type SegmentReader, readSegments } from '../segments.js';
 import type { EntrySources } from '../sources.js';
+import { decodeStoreEntry, putStoreEntries } from '../store-entries.js';
 
 export interface ReindexOptions {
   readonly kernel: Kernel;
   readonly segments: SegmentReader;
   readonly sources: EntrySources;
   readonly work: FilingWork;
+  /** The documents of a store beside the directory; null if the directory has the documents. */
+  readonly current: () => CurrentDocuments | null;
   readonly onError: (error: unknown, about: string) => void;
 }
 
@@ -88,6 +94,11 @@ export class Reindexing {
     const stores = scope.user === null ? kernel.stores : [kernel.storeOf(userKey(scope.user))];
     let progress = await this.#begin(row, scope, stores);
     onProgress(progress);
+    while (progress.kind === 'store') {
+      progress = await this.#enterPage(scope, progress);
+      await row.save(progress);
+      onProgress(progress);
+    }
     let removed = 0;
     for (
       ;
@@ -96,14 +107,14 @@ export class Reindexing {
     ) {
       const store = stores[progress.shard] as Store;
       await this.#dropUnreadable(store, scope);
-      for (const kind of findKinds.slice(
-        findKinds.indexOf(progress.kind === 'entries' ? 'messages' : progress.kind),
-      )) {
+      const first: number = progress.kind === 'store' ? 0 : namedKinds.indexOf(progress.kind);
+      for (const kind of namedKinds.slice(first)) {
         if (progress.kind !== kind) progress = { ...progress, kind, after: null };
         do {
           this.#checkOpen();
           const after = progress.after === null ? undefined : Buffer.from(progress.after, 'hex');
           const page = readNames(store, kind, scope, after, namesPerStep);
+          if (kind === 'entries') await this.#compareEntries(store, page.names);
           await this.#fileAgain(store, page.names);
           progress = {
             ...progress,
@@ -126,12 +137,14 @@ export class Reindexing {
   }
 
   async #begin(row: ReindexRow, scope: ReindexScope, stores: readonly Store[]): Promise<Progress> {
+    const { kernel, current } = this.#options;
+    const shards = kernel.stores.length;
     const stored = row.read();
-    if (stored !== null) return stored;
+    if (stored?.shards === shards) return stored;
     const slices = new Slices();
     let total = 0;
     for (const store of stores)
-      for (const kind of findKinds) {
+      for (const kind of namedKinds) {
         let after: Buffer | undefined;
         do {
           const page = countRows(store, kind, scope, after, rowsPerCount);
@@ -140,9 +153,49 @@ export class Reindexing {
           await slices.pause();
         } while (after !== undefined);
       }
-    const progress: Progress = { total, done: 0, shard: 0, kind: 'data', after: null };
+    const kind = current() === null ? 'data' : 'store';
+    const progress: Progress = { total, done: 0, shards, shard: 0, kind, after: null };
     await row.save(progress);
     return progress;
+  }
+
+  /** Enters the words of the next documents of the store: other programs write there too. */
+  async #enterPage(scope: ReindexScope, progress: Progress): Promise<Progress> {
+    this.#checkOpen();
+    const current = this.#options.current();
+    if (current === null) return { ...progress, kind: 'data', after: null };
+    const { names, after } = await current.page(scope, progress.after);
+    await current.pass(names, (documents) => this.#putEntries(documents));
+    return {
+      ...progress,
+      total: progress.total + names.length,
+      done: progress.done + names.length,
+      kind: after === null ? 'data' : 'store',
+      after,
+    };
+  }
+
+  /** What the store does not have any more has no words. */
+  async #compareEntries(store: Store, names: readonly PlacedName[]): Promise<void> {
+    const known = names.flatMap(({ partition, name: { collection: namespace, id: key } }) => {
+      const rowKey = Buffer.concat([partition, Buffer.from(`${namespace}\0${key}`)]);
+      const row = store.get(findFamilies.entries, rowKey);
+      return row === undefined ? [] : [{ user: decodeStoreEntry(rowKey, row).user, namespace, key }];
+    });
+    const current = this.#options.current();
+    if (current === null) await this.#putEntries(known.map((name) => ({ ...name, record: undefined })));
+    else await current.pass(known, (documents) => this.#putEntries(documents));
+  }
+
+  async #putEntries(documents: readonly CurrentDocument[]): Promise<void> {
+    const { kernel } = this.#options;
+    for (const user of new Set(documents.map((document) => document.user)))
+      await kernel.storeOf(userKey(user)).transact((tx) =>
+        putStoreEntries(
+          tx,
+          documents.filter((document) => document.user === user),
+        ),
+      );
   }
 
   async #fileAgain(store: Store, names: readonly PlacedName[]): Promise<void> {

@@ -1,20 +1,23 @@
 /** The rows of jobs that file everything again: how far each came. A job of one user is in the shard of the user. */
 import type { Scope } from '../../../../datastore/model.js';
-import type { FindKind } from '../../../../find/model.js';
 import type { ReindexScope } from '../../../../find/port.js';
 import { userKey } from '../../../../identity/user-key.js';
 import { type RangeOptions, prefixRange } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { NamedKind } from '../names.js';
 import { findFamilies, messagesPartition, partitionBytes } from '../rows.js';
 
-/** How far a job has come. `after` is the last row of its kind that was read. */
+/** How far a job has come. `after` is the last row of its kind that was read, or a position in the store. */
 export interface Progress {
   readonly total: number;
   readonly done: number;
+  /** How many shards the directory has. With another number the job begins again. */
+  readonly shards: number;
   readonly shard: number;
-  readonly kind: FindKind | 'entries';
+  /** `store`: reads the documents of the store beside the directory. */
+  readonly kind: NamedKind | 'store';
   readonly after: string | null;
 }
 
