@@ -3,17 +3,18 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
-import type { MadeDocument } from '../../src/find/conformance/corpus.js';
+import { Chance, type CorpusShape, type MadeDocument, textOf } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
-import { openDirectoryHome } from '../../src/homes/directory/home.js';
-import type { Row } from '../frame.js';
-import { type Asked, type Times, grouped, timeRows, timed, timesOf } from './queries.js';
+import { type Language, languages } from '../../src/find/conformance/vocabulary.js';
+import { type DirectoryHome, openDirectoryHome } from '../../src/homes/directory/home.js';
+import { type Row, byTurns, rateInFlight } from '../frame.js';
+import { type Asked, type Times, batchesOf, timeRows, timed, timesOf } from './queries.js';
 
 const documentsPerWrite = 100;
 
 export async function directoryRows(
   directory: string,
-  corpus: readonly MadeDocument[],
+  corpus: CorpusShape,
   asked: readonly Asked[],
   sqlite: Times,
 ): Promise<Row[]> {
@@ -30,18 +31,17 @@ export async function directoryRows(
   try {
     let textBytes = 0;
     const fillMs = await timed(async () => {
-      for (const documents of grouped(corpus, ({ namespace }) => namespace).values())
-        for (let from = 0; from < documents.length; from += documentsPerWrite) {
-          const { user, namespace } = documents[0] as MadeDocument;
-          const sets = documents.slice(from, from + documentsPerWrite).map(({ key, value }) => {
-            const valueJson = JSON.stringify(value);
-            textBytes += Buffer.byteLength(valueJson);
-            return { key, valueJson, metadata: null, agent: null, ifVersion: null, expiresAt: null };
-          });
-          await home.writer.write({ caller: operatorCaller(user), idempotency: null }, [
-            home.data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
-          ]);
-        }
+      for (const documents of batchesOf(corpus, documentsPerWrite)) {
+        const { user, namespace } = documents[0] as MadeDocument;
+        const sets = documents.map(({ key, value }) => {
+          const valueJson = JSON.stringify(value);
+          textBytes += Buffer.byteLength(valueJson);
+          return { key, valueJson, metadata: null, agent: null, ifVersion: null, expiresAt: null };
+        });
+        await home.writer.write({ caller: operatorCaller(user), idempotency: null }, [
+          home.data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
+        ]);
+      }
     });
     const settleMs = await timed(() => home.find.work.settle());
     process.stderr.write(
@@ -55,7 +55,15 @@ export async function directoryRows(
       await home.find.search(searchOf(text, user, namespace === null ? null : [namespace], Date.now()));
     });
     process.stderr.write(`directory: ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB of memory\n`);
+    const sets = await setRates(home);
     return [
+      {
+        what: 'directory: a durable set of 1 KB, time with the index against without',
+        ours: 1_000 / sets.ours,
+        reference: 1_000 / sets.reference,
+        unit: 'ms',
+        target: { atMost: 1.5 },
+      },
       {
         what: 'directory: bytes of the index in its pages, against the text',
         ours: indexBytes,
@@ -69,4 +77,27 @@ export async function directoryRows(
     await home.close();
     await rm(data, { recursive: true });
   }
+}
+
+/** Sets a second, 64 at once, in a namespace with the index and in one without. */
+async function setRates(home: DirectoryHome): Promise<{ ours: number; reference: number }> {
+  const user = 'writer';
+  const caller = operatorCaller(user);
+  const request = { caller, idempotency: null };
+  await home.writer.write(request, [
+    home.namespaceSettings.change({ user, namespace: 'without' }, { index: false }),
+  ]);
+  const chance = new Chance(3);
+  let written = 0;
+  const rate = (namespace: string) => (): Promise<number> =>
+    rateInFlight(64, () => {
+      written += 1;
+      const valueJson = JSON.stringify({ text: textOf(languages[0] as Language, chance, 1_000) });
+      const write = { valueJson, metadata: null, agent: null, ifVersion: null, expiresAt: null };
+      const sets = [{ key: `note-${written % 5_000}`, ...write }];
+      return home.writer.write(request, [
+        home.data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
+      ]);
+    });
+  return byTurns(5, rate('with'), rate('without'));
 }

@@ -1,5 +1,10 @@
 /** The queries of the bench, and the times that answers take. */
-import type { MadeDocument } from '../../src/find/conformance/corpus.js';
+import {
+  type CorpusShape,
+  type MadeDocument,
+  documentAt,
+  makeCorpus,
+} from '../../src/find/conformance/corpus.js';
 import type { Row } from '../frame.js';
 
 const queriesPerShape = 200;
@@ -18,13 +23,14 @@ export function shapeOf({ words, namespace }: Pick<Asked, 'words' | 'namespace'>
 }
 
 /** Words that the corpus has, spread over users and namespaces. */
-export function askedOf(corpus: readonly MadeDocument[]): Asked[] {
+export function askedOf(corpus: CorpusShape): Asked[] {
   return [1, 2, 6].flatMap((words) =>
     [true, false].flatMap((isWide) =>
       Array.from({ length: queriesPerShape }, (_, index): Asked => {
-        const { user, namespace, value } = corpus[
-          (index * 7_919 + words * 13) % corpus.length
-        ] as MadeDocument;
+        const { user, namespace, value } = documentAt(
+          corpus,
+          (index * 7_919 + words * 13) % corpus.documents,
+        );
         const own = value.text.split(/[^\p{L}\p{M}\p{Nd}]+/u).filter((word) => word.length > 1);
         const from = (index * 31) % Math.max(1, own.length - words);
         return {
@@ -36,6 +42,20 @@ export function askedOf(corpus: readonly MadeDocument[]): Asked[] {
       }),
     ),
   );
+}
+
+/** The documents of one namespace, at most so many, for one write. */
+export function* batchesOf(corpus: CorpusShape, documentsMax: number): Generator<readonly MadeDocument[]> {
+  const waiting = new Map<string, MadeDocument[]>();
+  for (const document of makeCorpus(corpus)) {
+    const batch = waiting.get(document.namespace) ?? [];
+    batch.push(document);
+    waiting.set(document.namespace, batch);
+    if (batch.length < documentsMax) continue;
+    waiting.delete(document.namespace);
+    yield batch;
+  }
+  yield* waiting.values();
 }
 
 /** The times of the queries of each shape, in milliseconds. */

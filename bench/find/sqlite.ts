@@ -4,12 +4,12 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
-import type { MadeDocument } from '../../src/find/conformance/corpus.js';
+import { type CorpusShape, makeCorpus } from '../../src/find/conformance/corpus.js';
 import { type Asked, type Times, shapeOf } from './queries.js';
 
 /** One line for each document and query: a million documents are too long for one text. */
-function* lines(corpus: readonly MadeDocument[], asked: readonly Asked[]): Generator<string> {
-  for (const { user, namespace, key, value } of corpus)
+function* lines(corpus: CorpusShape, asked: readonly Asked[]): Generator<string> {
+  for (const { user, namespace, key, value } of makeCorpus(corpus))
     yield `${JSON.stringify(['document', user, namespace, key, JSON.stringify(value)])}\n`;
   for (const one of asked) {
     const words = one.text.split(' ').map((word) => `"${word.replaceAll('"', '')}"`);
@@ -19,7 +19,7 @@ function* lines(corpus: readonly MadeDocument[], asked: readonly Asked[]): Gener
 
 export async function sqliteTimes(
   directory: string,
-  corpus: readonly MadeDocument[],
+  corpus: CorpusShape,
   asked: readonly Asked[],
 ): Promise<Times> {
   const input = join(directory, 'sqlite.jsonl');

@@ -58,29 +58,27 @@ const madeWords = 4_000;
 const textBytesMin = 200;
 const textBytesMax = 1_800;
 
-export function* makeCorpus({
-  seed,
-  documents,
-  users,
-  namespacesPerUser,
-}: CorpusShape): Generator<MadeDocument> {
-  for (let index = 0; index < documents; index += 1) {
-    const chance = new Chance(seed + index);
-    const user = `user-${chance.below(users)}`;
-    const language = chance.next() < 0.5 ? (languages[0] as Language) : chance.of(languages.slice(1));
-    const subject = phrase(language, chance, 2 + chance.below(3));
-    const bytes = textBytesMin + chance.rankBelow(textBytesMax - textBytesMin);
-    yield {
-      user,
-      namespace: `${user}-space-${chance.below(namespacesPerUser)}`,
-      key: `notes/${codeWord(chance).replaceAll('/', '-')}-${index}`,
-      value: {
-        title: subject,
-        text: textOf(language, chance, bytes),
-        tags: [chance.of(languages[0]?.things ?? []), language.name.toLowerCase()],
-      },
-    };
-  }
+export function* makeCorpus(shape: CorpusShape): Generator<MadeDocument> {
+  for (let index = 0; index < shape.documents; index += 1) yield documentAt(shape, index);
+}
+
+/** Each document depends on its own number only, so a large corpus need not be in memory. */
+export function documentAt({ seed, users, namespacesPerUser }: CorpusShape, index: number): MadeDocument {
+  const chance = new Chance(seed + index);
+  const user = `user-${chance.below(users)}`;
+  const language = chance.next() < 0.5 ? (languages[0] as Language) : chance.of(languages.slice(1));
+  const subject = phrase(language, chance, 2 + chance.below(3));
+  const bytes = textBytesMin + chance.rankBelow(textBytesMax - textBytesMin);
+  return {
+    user,
+    namespace: `${user}-space-${chance.below(namespacesPerUser)}`,
+    key: `notes/${codeWord(chance).replaceAll('/', '-')}-${index}`,
+    value: {
+      title: subject,
+      text: textOf(language, chance, bytes),
+      tags: [chance.of(languages[0]?.things ?? []), language.name.toLowerCase()],
+    },
+  };
 }
 
 /** Sentences of at least so many bytes. */

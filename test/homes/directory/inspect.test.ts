@@ -93,6 +93,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     findFamilies.catalogs,
     findFamilies.dead,
     findFamilies.blocks,
+    // Only of documents in a store beside the directory.
+    findFamilies.entries,
     // Only while the index is made again.
     findFamilies.reindex,
     // Only of namespaces that ask for vectors.

@@ -26,6 +26,7 @@ import { documentEntry } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
 import { laterTime, msOf } from '../../../datastore/documents/times.js';
 import { putMark } from '../find/filing/marks.js';
+import { isReindexed } from '../find/reindex/rows.js';
 import { readStoreEntry } from '../find/store-entries.js';
 import { removeVector, waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -240,8 +241,9 @@ export class DataVerbs {
     if (apart !== undefined) tx.put(families.values, rowKey, apart);
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
     this.#reschedule(tx, rowKey, before?.row, row);
-    putMark(tx, documentMarkKey(rowKey));
-    if (readSettings(tx, namespaceKey(scope)).embed) waitForVector(tx, rowKey);
+    const { index, embed } = readSettings(tx, namespaceKey(scope));
+    if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
+    if (embed) waitForVector(tx, rowKey);
     return sizeBytes;
   }
 
@@ -251,8 +253,9 @@ export class DataVerbs {
     if (isApart(row)) tx.delete(families.values, rowKey);
     this.#forgetReads(tx, rowKey);
     this.#reschedule(tx, rowKey, row, undefined);
-    putMark(tx, documentMarkKey(rowKey));
-    if (readSettings(tx, namespaceKey(scope)).embed) removeVector(tx, rowKey);
+    const { index, embed } = readSettings(tx, namespaceKey(scope));
+    if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
+    if (embed) removeVector(tx, rowKey);
   }
 
   /** The reads of a deleted document must not count for the next one. */
@@ -321,6 +324,11 @@ export class DataVerbs {
     const rowKey = documentKey(scope, agent);
     if (tx.get(families.agents, rowKey) === undefined) tx.put(families.agents, rowKey, Buffer.alloc(0));
   }
+}
+
+/** Whether the index may still have words of a namespace that was taken out of it. */
+function hasWords(tx: Transaction, { user, namespace }: Scope): boolean {
+  return isReindexed(tx, userKey(user), namespace);
 }
 
 /** The document in a row, with its counted reads. */
