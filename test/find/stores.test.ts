@@ -18,6 +18,7 @@ import { FirestoreDataStore } from '../../src/stores/firestore/datastore.js';
 import { start as startFirestore } from '../servers/firestore.js';
 import { sharedHome, sharedServer, uniqueName } from '../servers/shared.js';
 import { couchdbUrl } from '../stores/couchdb/database.js';
+import { FaultyFirestore } from '../stores/firestore/faulty-firestore.js';
 import { dropTable, dynamodb } from '../stores/dynamodb/table.js';
 
 interface Opened {
@@ -105,7 +106,7 @@ const stores = {
   firestore: async (home: StoaOptions) => {
     const server = await startFirestore();
     const place = {
-      firestore: server.firestore,
+      firestore: new FaultyFirestore(server.firestore).client(),
       values: FieldValue,
       collection: collectionName,
       messageBytesMax: emulatorMessageBytesMax,

@@ -65,7 +65,8 @@ export function readPositions(reader: ByteReader, count: number): number[] {
 
 /** One posting with the bytes of its use, as they were written. */
 export interface Posting {
-  readonly place: number;
+  /** Of its entry. A merge moves it. */
+  place: number;
   readonly shape: number;
   readonly bytes: Buffer;
   readonly countsFrom: number;

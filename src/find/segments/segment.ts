@@ -146,7 +146,9 @@ function* termsOf(blocks: MergedSegment['blocks']): Generator<ListHead, undefine
 function move(list: ByteReader, places: Int32Array, moved: Posting[]): void {
   for (const posting of new ListReader(list).postings()) {
     const place = places[posting.place] ?? -1;
-    if (place >= 0) moved.push({ ...posting, place });
+    if (place < 0) continue;
+    posting.place = place;
+    moved.push(posting);
   }
 }
 

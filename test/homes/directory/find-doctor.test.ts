@@ -170,7 +170,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the search index on %s', (engine) =
 
   it('continues a reindex after a restart', async () => {
     const scope = { user: null, namespace: null };
-    const half = { total: 34, done: 0, shard: 0, kind: 'data', after: null };
+    const half = { total: 34, done: 0, shards: 1, shard: 0, kind: 'data', after: null };
     await plant((tx) => {
       const key = Buffer.concat([messagesPartition, Buffer.from(JSON.stringify(scope))]);
       tx.put(families.reindex, key, Buffer.from(JSON.stringify(half)));

@@ -4,10 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { directoryFamilies } from '../../../src/homes/directory/families.js';
+import { findFamilies, messagesPartition } from '../../../src/homes/directory/find/rows.js';
 import { directoryPlacements } from '../../../src/homes/directory/placements.js';
 import { reshardDirectory } from '../../../src/homes/directory/reshard.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
+import { kernelOf } from '../../kernel-of.js';
 
 let directory: string;
 
@@ -102,4 +104,29 @@ it('agents, sessions, documents and workspaces are the same after a move to four
   const third = await openStoa({ data: join(directory, 'again') });
   expect(await visible(third)).toEqual(before);
   await third.close();
+});
+
+it('a reindex that was interrupted begins again in the shards of the new directory', async () => {
+  const first = await openStoa({ data: join(directory, 'one') });
+  for (const user of users) await first.data.set(operatorCaller(user), 'notes', 'key', `walrus of ${user}`);
+  const store = kernelOf(first).root;
+  const { reindex, ...index } = findFamilies;
+  await store.transact((tx) => {
+    // The index is lost, and the job has done everything in the only shard.
+    for (const family of Object.values(index))
+      for (const { key } of [...store.range(family, {})]) tx.delete(family, key);
+    const key = Buffer.concat([messagesPartition, Buffer.from('{"user":null,"namespace":null}')]);
+    const progress = { total: 12, done: 12, shards: 1, shard: 0, kind: 'messages', after: null };
+    tx.put(reindex, key, Buffer.from(JSON.stringify(progress)));
+  });
+  await first.close();
+  const to = join(directory, 'four');
+  await reshardDirectory({ from: join(directory, 'one'), to, shards: 4, limits: limitsWith({}) });
+  const second = await openStoa({ data: to });
+  expect(await second.find.reindex(operatorCaller(), undefined, () => undefined)).toMatchObject({
+    filed: 12,
+  });
+  for (const user of users)
+    expect((await second.find.find(operatorCaller(user), { q: 'walrus' })).items).toHaveLength(1);
+  await second.close();
 });

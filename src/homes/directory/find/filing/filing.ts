@@ -7,7 +7,7 @@ import { Slices, inSlices } from '../../../../core/waiting/yielding.js';
 import { type Block } from '../../../../find/segments/blocks.js';
 import { Catalog } from '../../../../find/segments/catalog.js';
 import {
-  type DeadPlaces,
+  DeadPlaces,
   type WaitingEntry,
   fileEntries,
   mergeSegments,
@@ -169,7 +169,7 @@ export class Filing {
       ...row,
       dead: dead.count,
       deadSinceMs: row.deadSinceMs ?? tx.nowMs,
-      nextExpiryMs: nextExpiry(catalog, tx.nowMs),
+      nextExpiryMs: nextExpiry(catalog, dead),
     };
     tx.put(findFamilies.segments, key, encodeSegment(state));
   }
@@ -227,7 +227,7 @@ function putSegment(
   const key = segmentKey(partition, segment);
   tx.put(findFamilies.catalogs, key, catalog);
   const facts = new Catalog(catalog);
-  const nextExpiryMs = nextExpiry(facts, tx.nowMs);
+  const nextExpiryMs = nextExpiry(facts, new DeadPlaces(Buffer.alloc(0)));
   const newestMs = newestOf(facts);
   tx.put(
     findFamilies.segments,
@@ -252,15 +252,13 @@ export function segmentDamage(
   dead: DeadPlaces,
   nowMs: number,
 ): { problem: string; right: SegmentRow } | null {
-  let expiryMs = Infinity;
-  for (let place = 0; place < catalog.count; place += 1)
-    if (!dead.has(place)) expiryMs = Math.min(expiryMs, catalog.expiry(place));
+  const expiryMs = nextExpiry(catalog, dead);
   const right: SegmentRow = {
     ...row,
     entries: catalog.count,
     dead: dead.count,
     deadSinceMs: dead.count === 0 ? null : (row.deadSinceMs ?? nowMs),
-    nextExpiryMs: expiryMs === Infinity ? null : expiryMs,
+    nextExpiryMs: expiryMs,
     newestMs: newestOf(catalog),
   };
   if (row.newestMs !== right.newestMs)
@@ -276,7 +274,7 @@ export function segmentDamage(
       right,
     };
   // It may be earlier than that of any living entry: the entry died since.
-  if ((row.nextExpiryMs ?? Infinity) > expiryMs)
+  if ((row.nextExpiryMs ?? Infinity) > (expiryMs ?? Infinity))
     return { problem: 'A segment of the search index does not note when its next entry expires.', right };
   return null;
 }
@@ -287,9 +285,11 @@ function putPartial(tx: Transaction, partition: Buffer, segment: number): void {
   tx.put(findFamilies.segments, segmentKey(partition, segment), encodeSegment(state));
 }
 
-function nextExpiry({ expiries }: Catalog, nowMs: number): number | null {
+/** The first expiry of the living entries. It may have passed: such an entry still has to leave. */
+function nextExpiry({ expiries }: Catalog, dead: DeadPlaces): number | null {
   let next = Infinity;
-  for (const expiry of expiries ?? []) if (expiry > nowMs && expiry < next) next = expiry;
+  for (const [place, expiry] of (expiries ?? []).entries())
+    if (expiry < next && !dead.has(place)) next = expiry;
   return next === Infinity ? null : next;
 }
 
