@@ -114,7 +114,7 @@ it('a reindex that was interrupted begins again in the shards of the new directo
   await store.transact((tx) => {
     // The index is lost, and the job has done everything in the only shard.
     for (const family of Object.values(index))
-      for (const { key } of [...store.range(family, {})]) tx.delete(family, key);
+      for (const key of Array.from(store.range(family, {}), (row) => row.key)) tx.delete(family, key);
     const key = Buffer.concat([messagesPartition, Buffer.from('{"user":null,"namespace":null}')]);
     const progress = { total: 12, done: 12, shards: 1, shard: 0, kind: 'messages', after: null };
     tx.put(reindex, key, Buffer.from(JSON.stringify(progress)));

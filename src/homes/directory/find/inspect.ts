@@ -27,7 +27,7 @@ export function decodeFindEntry(family: string, key: Buffer, value: Buffer): unk
       return { partition, segment: segment(), firstTerm: firstTermOf(key), sizeBytes: value.length };
     case findFamilies.entries: {
       const { user, createdAtMs, entry } = decodeStoreEntry(key, value);
-      const { name, packed, ...facts } = entry;
+      const { name: _name, packed, ...facts } = entry;
       return { user, ...namesOf(key), createdAtMs, ...facts, sizeBytes: packed.length };
     }
     case vectorFamilies.waiting:
