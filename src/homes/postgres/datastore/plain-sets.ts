@@ -60,7 +60,7 @@ export class PlainSets {
   /** Writes all sets in one statement: all or none. No document may be named twice. */
   async write(tokenId: string | null, all: readonly ScopeWrites[]): Promise<WriteResult[][]> {
     const unit = all.flatMap(({ scope, writes }) => writes.map((write) => ({ scope, write, tokenId })));
-    // A large unit would hold up the small ones that wait for a group.
+    // A large unit would delay the small ones that wait for a group.
     const results =
       unit.length > writesGroupedMax ? await this.#writeLarge(unit) : await this.#grouped.add(unit);
     return partsOf(
