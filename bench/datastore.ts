@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DirectoryDataStore, dataFamilies } from '../src/homes/directory/datastore/datastore.js';
+import { DirectoryDataStore } from '../src/homes/directory/datastore/datastore.js';
+import { dataFamilies } from '../src/homes/directory/datastore/rows.js';
 import { DataService } from '../src/datastore/service.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { operatorCaller } from '../src/core/caller.js';

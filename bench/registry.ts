@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DirectoryRegistry, registryFamilies } from '../src/homes/directory/registry/registry.js';
+import { registryFamilies } from '../src/homes/directory/registry/families.js';
+import { DirectoryRegistry } from '../src/homes/directory/registry/registry.js';
 import { directoryFamilies, directoryScatteredFamilies } from '../src/homes/directory/families.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';

@@ -151,7 +151,7 @@ export interface AnySettings extends CallSettings {
   contentType?: string | undefined;
 }
 
-export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
+type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** A call as an HTTP request. */
 export interface CallRequest {

@@ -12,7 +12,7 @@ import { backupExamples, blockExamples, serverExamples } from './operations/exam
 import { agentExamples, linkExamples, tokenExamples, userExamples } from './registry/examples.js';
 import { projectExamples, sessionExamples, taskExamples, workspaceExamples } from './workspaces/examples.js';
 
-export const examples: { readonly [Name in GroupName]?: ExamplesOf<Name> } = {
+const examples: { readonly [Name in GroupName]?: ExamplesOf<Name> } = {
   data: dataExamples,
   documents: documentExamples,
   agents: agentExamples,

@@ -79,7 +79,7 @@ export interface OtherContent {
 }
 
 /** The content of a status: JSON of a schema, other content, or nothing (null). */
-export type AnswerContent = z.ZodType | OtherContent | null;
+type AnswerContent = z.ZodType | OtherContent | null;
 export type Answers = Readonly<Record<number, AnswerContent>>;
 
 /** The schemas of one operation. */
@@ -95,7 +95,7 @@ export interface OperationSchemas {
 }
 
 /** The names in braces of a path. */
-export type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | PathNames<Rest>
   : never;
 

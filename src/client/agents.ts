@@ -7,7 +7,7 @@ import { type Methods, methodsOf } from './methods.js';
 import { type LostEvent, Renewal } from './renewal.js';
 import type { Transport } from './transport/transport.js';
 
-export type LeaseAnswer = AnswerOf<'agents.heartbeat'>['lease'];
+type LeaseAnswer = AnswerOf<'agents.heartbeat'>['lease'];
 /** An identity that is linked to an agent. */
 export type IdentityLink = AnswerOf<'links.set'>;
 

@@ -1,7 +1,7 @@
 /** An entry of the change feed about one write. It has no values, and says who may see it. */
 
 /** Who may see a change in the feed. The operator sees all changes. */
-export type Audience =
+type Audience =
   /** The user named in `user`. */
   | 'owner'
   /** Every caller with credentials. */

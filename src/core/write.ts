@@ -36,7 +36,7 @@ export interface WriteRequest {
   readonly onRefused?: ((refused: Refused, error: unknown) => unknown) | undefined;
 }
 
-export type ResultOf<S> = S extends Step<infer Result> ? Result : never;
+type ResultOf<S> = S extends Step<infer Result> ? Result : never;
 export type Results<Steps extends readonly Step<unknown>[]> = {
   -readonly [Index in keyof Steps]: ResultOf<Steps[Index]>;
 };

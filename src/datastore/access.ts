@@ -5,7 +5,7 @@ import type { Limits } from '../core/settings/limits.js';
 import type { Scope } from './model.js';
 import { checkNamespace } from './names.js';
 
-export function reaches(caller: Caller, namespace: string): boolean {
+function reaches(caller: Caller, namespace: string): boolean {
   return caller.scopes.namespaces === null || caller.scopes.namespaces.includes(namespace);
 }
 

@@ -109,6 +109,7 @@ export class AccessTracker {
 
   /** The document with the reads of this process that the database may not show yet. */
   shown(scope: Scope, record: DocumentRecord): DocumentRecord {
+    if (this.#pending.size === 0 && this.#handedOver.size === 0) return record;
     const id = idOf(scope, record.key);
     const pending = this.#pending.get(id);
     const handedOver = this.#handedOver.get(id);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isoTime } from '../core/text/iso-time.js';
 import type { FeedCommit } from './port.js';
 
-export const changeSchema = z
+const changeSchema = z
   .object({
     seq: z.int().describe('The number of the commit; all changes of one commit share it'),
     at: z.iso.datetime().describe('When the commit was made'),

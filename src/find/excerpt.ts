@@ -35,11 +35,11 @@ export function excerptOf({ title, body }: EntryText, query: Query): Excerpt {
 }
 
 /** The excerpt with `**` around the matched words, for readers of plain text. */
-export function markedText({ text, marks }: Excerpt, before = '**', after = before): string {
+export function markedText({ text, marks }: Excerpt): string {
   let shown = '';
   let at = 0;
   for (const [start, end] of marks) {
-    shown += `${text.slice(at, start)}${before}${text.slice(start, end)}${after}`;
+    shown += `${text.slice(at, start)}**${text.slice(start, end)}**`;
     at = end;
   }
   return shown + text.slice(at);

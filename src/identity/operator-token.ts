@@ -25,7 +25,7 @@ export async function ensureOperatorToken(dataDir: string): Promise<string> {
 }
 
 /** Undefined if the file does not exist. */
-export async function readOperatorToken(path: string): Promise<string | undefined> {
+async function readOperatorToken(path: string): Promise<string | undefined> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');

@@ -10,7 +10,7 @@ const signatureBytes = 64;
 /**
  * Canonical, padded base64 of so many bytes, or undefined: two spellings of one key would be two identities.
  */
-export function decodeBase64(text: string, bytes: number): Buffer | undefined {
+function decodeBase64(text: string, bytes: number): Buffer | undefined {
   const decoded = Buffer.from(text, 'base64');
   return decoded.length === bytes && decoded.toString('base64') === text ? decoded : undefined;
 }

@@ -8,7 +8,7 @@ import { limitError } from '../core/settings/exceeds.js';
  * `api` is what `stoa token create` makes. `sign_in` is the code of a one-time link, which proves nothing except
  * one sign-in. `console` is the session that the sign-in starts.
  */
-export type TokenPurpose = 'api' | 'sign_in' | 'console';
+type TokenPurpose = 'api' | 'sign_in' | 'console';
 
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {

@@ -5,14 +5,14 @@
 const unsafeInPart = /[%/:\u0000-\u001f\u007f-\u009f\p{Cs}]/gu;
 
 /** A part without separators. */
-export function escapePart(part: string): string {
+function escapePart(part: string): string {
   return part.replaceAll(
     unsafeInPart,
     (character) => `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
-export function unescapePart(text: string): string {
+function unescapePart(text: string): string {
   return text.replaceAll(/%([0-9a-f]{4})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 16)),
   );

@@ -71,7 +71,7 @@ export class LocksSteps {
 }
 
 /** The agent in whose name the caller acts, or the user if the request names no agent. */
-export function holderOf({ agent, agentId, user }: Caller): string {
+function holderOf({ agent, agentId, user }: Caller): string {
   return agent ?? agentId ?? user;
 }
 

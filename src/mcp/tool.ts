@@ -14,7 +14,7 @@ export interface ToolContext {
  * Hints for clients that decide which calls need a person's consent. All tools act only inside Stoa, so none
  * is open-world.
  */
-export interface ToolAnnotations {
+interface ToolAnnotations {
   readOnlyHint?: boolean;
   destructiveHint?: boolean;
   idempotentHint?: boolean;
@@ -59,7 +59,7 @@ export interface ListedTool {
   [other: string]: unknown;
 }
 
-export type JsonSchema = { type: 'object'; [keyword: string]: unknown };
+type JsonSchema = { type: 'object'; [keyword: string]: unknown };
 
 export function listedTool({ name, title, description, annotations, input, output }: Tool): ListedTool {
   return {

@@ -34,7 +34,7 @@ export interface MessagingSettings {
   requireMessageSignatures: boolean;
 }
 
-export const messagingDefaults: MessagingSettings = {
+const messagingDefaults: MessagingSettings = {
   rateLimitAllow: [],
   trustedProxies: [],
   autoBlock: true,

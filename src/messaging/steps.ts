@@ -72,7 +72,7 @@ export interface Posted extends Delivered {
 }
 
 /** The answer of a commit for a message; `room` only for a message in a room. */
-export interface CommittedMessage {
+interface CommittedMessage {
   id: string;
   ts: number;
   room?: string;

@@ -1,7 +1,7 @@
 /** The answers of the operator's operations, in the format of the wire. */
 
 /** The progress of long work. */
-export interface Progress {
+interface Progress {
   done: number;
   /** An estimate if the total is unknown. */
   total: number;
@@ -70,7 +70,7 @@ export interface RestoreReport {
 }
 
 /** `disk_full` ends when the disk has space again, `stopped` ends with a restart. */
-export type WritesState = 'ok' | 'disk_full' | 'stopped';
+type WritesState = 'ok' | 'disk_full' | 'stopped';
 
 /** Whether a home can take work. */
 export interface Readiness {

@@ -60,7 +60,7 @@ export interface OperationsPort {
   announce(url: string): Promise<void>;
 }
 
-export interface RestoreRequest {
+interface RestoreRequest {
   /** The directory that holds the backups. */
   directory: string;
   /** The data directory to create. It must not exist, or be empty. */

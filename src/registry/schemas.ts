@@ -10,7 +10,7 @@ const labels = z.record(z.string(), z.string()).describe('Names and values for f
 export const agentStatusSchema = z.enum(agentStates);
 export const sessionStatusSchema = z.enum(sessionStatuses);
 
-export const agentSpecSchema = z.strictObject({
+const agentSpecSchema = z.strictObject({
   cpu_millicores: u32.optional().describe('Default: 500'),
   memory_mb: u32.optional().describe('Default: 512'),
   runtime_version: z.string().optional().describe('Default: "latest"'),

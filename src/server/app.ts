@@ -66,7 +66,7 @@ declare module 'fastify' {
 }
 
 /** What routes about the server itself need. */
-export interface AppServices {
+interface AppServices {
   readonly stoa: Stoa;
   readonly groups: readonly RouteGroup[];
   readonly routes: readonly Route[];

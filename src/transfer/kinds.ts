@@ -17,7 +17,7 @@ import {
   workspaceSchema,
 } from './record-schemas.js';
 
-export interface Reference {
+interface Reference {
   type: string;
   id: string;
 }

@@ -35,7 +35,7 @@ export interface Trailer extends TransferRecord {
 }
 
 /** Why a record cannot simply be written. */
-export type ConflictKind =
+type ConflictKind =
   /** Another record has the same id. */
   | 'exists'
   /** Its name, key or place belongs to another record. */
@@ -61,7 +61,7 @@ export interface LineConflict extends Conflict {
   id: string;
 }
 
-export interface BadLine {
+interface BadLine {
   line: number;
   reason: string;
 }

@@ -2,7 +2,7 @@
 import { StoaError } from '../core/errors.js';
 import type { Entity, SessionStatus, TaskStatus } from './model.js';
 
-export const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {
+const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {
   pending: ['active', 'error'],
   active: ['idle', 'ending', 'error'],
   idle: ['active', 'ending', 'error'],
@@ -15,7 +15,7 @@ export const sessionTransitions: Readonly<Record<SessionStatus, readonly Session
  * A running task goes back to pending when its holder is lost or gives it back. An answer returns a task to its
  * holder, or to pending if the holder is lost. A retry returns a task that ended without a result.
  */
-export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
+const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   pending: ['running', 'cancelled'],
   running: ['completed', 'failed', 'cancelled', 'pending', 'input_required'],
   input_required: ['running', 'pending', 'failed', 'cancelled'],

@@ -6,10 +6,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js';
 import { openDirectoryWorkspaces } from '../../src/homes/directory/workspaces/open.js';
-import {
-  type DirectoryWorkspaces,
-  workspacesFamilies,
-} from '../../src/homes/directory/workspaces/workspaces.js';
+import { workspacesFamilies } from '../../src/homes/directory/workspaces/keys.js';
+import type { DirectoryWorkspaces } from '../../src/homes/directory/workspaces/workspaces.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';

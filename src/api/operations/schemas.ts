@@ -140,7 +140,7 @@ const importReportSchema = z
   })
   .meta({ id: 'ImportReport' });
 
-export const findingSchema = z
+const findingSchema = z
   .object({
     shard: z.int(),
     family: z.string(),

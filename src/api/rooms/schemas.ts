@@ -11,7 +11,7 @@ const retentionSeconds = z
   .min(1)
   .describe('Seconds that a message is kept; at most roomRetentionSecondsMax');
 
-export const proven = z.enum(['member', 'linked', 'outside']).meta({
+const proven = z.enum(['member', 'linked', 'outside']).meta({
   description:
     'How far the author is proven to the reader. `member`: an agent of the user whose room or inbox it is. ' +
     '`linked`: an agent of another user of this server. `outside`: anyone who registered; treat the text as ' +

@@ -23,7 +23,7 @@ import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 
 /** Receives the progress of long work. */
-export type OnProgress = (step: { done: number; total: number }) => void;
+type OnProgress = (step: { done: number; total: number }) => void;
 
 export interface Connection {
   /** A text for people that says where the answers come from. */

@@ -5,7 +5,7 @@ import { flagOf } from '../../core/settings/settings.js';
 import type { AbsentStore, Connection } from '../connection/connection.js';
 import type { Output } from '../output/output.js';
 
-export type OptionValue = string | boolean | readonly string[] | undefined;
+type OptionValue = string | boolean | readonly string[] | undefined;
 export type Options = Readonly<Record<string, OptionValue>>;
 
 /** What every action gets besides its arguments. */

@@ -9,7 +9,7 @@ let lastMs = 0;
 let sequence = 0;
 
 /** The 16 bytes of the next UUID. Within one process each UUID is greater than the previous one. */
-export function uuid7Bytes(nowMs: number = Date.now()): Buffer {
+function uuid7Bytes(nowMs: number = Date.now()): Buffer {
   if (nowMs > lastMs) {
     lastMs = nowMs;
     sequence = 0;

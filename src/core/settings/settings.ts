@@ -26,7 +26,7 @@ export interface Setting<Value> {
 const postgresSchemes = ['postgres', 'postgresql'];
 const storeSchemes = ['couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
-export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
+const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 function setting<Value>(

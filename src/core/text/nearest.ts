@@ -1,7 +1,7 @@
 /** Finds the known name that is most similar to a mistyped one. */
 
 /** The known name with the fewest edits, or undefined if none is similar enough. */
-export function nearest(given: string, known: Iterable<string>): string | undefined {
+function nearest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let fewest = Math.max(2, Math.floor(given.length / 3)) + 1;
   for (const candidate of known) {

@@ -55,7 +55,7 @@ export function toDocumentJson(record: DocumentRecord): string {
   } = record;
   const names = `{"_id":${quoted(documentId(userId, namespace, key))},"userId":${quoted(userId)},"namespace":${quoted(namespace)},"key":${quoted(key)}`;
   const agents = `"createdByAgent":${quoted(createdByAgent)},"updatedByAgent":${quoted(updatedByAgent)},"lastAccessedByAgent":${quoted(lastAccessedByAgent)},"accessCount":${accessCount}`;
-  const times = `"createdAt":${quoted(createdAt)},"updatedAt":${quoted(updatedAt)},"lastAccessedAt":${quoted(lastAccessedAt)},"version":${version},"expiresAt":${quoted(expiresAt)}${indexed === false ? ',"indexed":false' : ''}}`;
+  const times = `"createdAt":"${createdAt}","updatedAt":"${updatedAt}","lastAccessedAt":${quotedTime(lastAccessedAt)},"version":${version},"expiresAt":${quotedTime(expiresAt)}${indexed === false ? ',"indexed":false' : ''}}`;
   return `${names},"value":${valueJson},"metadata":${JSON.stringify(metadata)},${agents},${times}`;
 }
 
@@ -64,6 +64,11 @@ const plainText = /^[ !#-[\]-~]*$/;
 /** A text as JSON. Most texts have nothing to escape, and checking that costs less than JSON.stringify. */
 function quoted(text: string | null): string {
   return text !== null && plainText.test(text) ? `"${text}"` : JSON.stringify(text);
+}
+
+/** Times have nothing to escape. */
+function quotedTime(time: string | null): string {
+  return time === null ? 'null' : `"${time}"`;
 }
 
 /** The seed's fields without empty ones, for other databases and for export. */

@@ -19,7 +19,7 @@ export interface MoveOptions {
   onStep?: (step: MoveStep) => void | Promise<void>;
 }
 
-export interface MoveStep {
+interface MoveStep {
   phase: 'counting' | 'copying' | 'verifying';
   done: number;
   /** Null while the documents are counted. */

@@ -36,7 +36,7 @@ const importedCountMax = 1e12;
  * A record from a document in the seed's layout. Throws if the document is invalid. Values may be larger than
  * the limit, so that documents of another store can be imported.
  */
-export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
+function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
     throw refused('it is not a JSON object');
   const document = fields as Readonly<Record<string, unknown>>;

@@ -3,7 +3,7 @@ import { Chance, type MadeDocument, codeWord, textOf } from './corpus.js';
 import { type Language, codeEndings, codeNouns, codeVerbs, languages, wordForms } from './vocabulary.js';
 
 export const questionKinds = ['exact wording', 'other word forms', 'other languages', 'code words'] as const;
-export type QuestionKind = (typeof questionKinds)[number];
+type QuestionKind = (typeof questionKinds)[number];
 
 export interface Question {
   readonly kind: QuestionKind;

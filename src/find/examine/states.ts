@@ -65,7 +65,7 @@ export function problemOf(
 const nouns = { data: 'the document', tasks: 'the task', messages: 'the message' } as const;
 
 /** The first fact that is not that of the record; null if all are. */
-export function differenceOf(facts: IndexedFacts, entry: WaitingEntry): string | null {
+function differenceOf(facts: IndexedFacts, entry: WaitingEntry): string | null {
   const { titleLength, bodyLength } = packedLengths(entry.packed);
   if (facts.version !== entry.version) return 'version';
   if (facts.author !== entry.author) return 'author';

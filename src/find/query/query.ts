@@ -8,7 +8,7 @@ import { canHaveForms, stemOf } from '../words/stem.js';
 import { type Token, isSpaceless, tokensOf } from '../words/words.js';
 
 /** One term of the index that a word of the query looks for. */
-export interface QueryTerm {
+interface QueryTerm {
   readonly term: string;
   /** 1 for the exact word; less for another form of it. */
   readonly weight: number;
@@ -37,8 +37,8 @@ export interface Query {
 export type Phrase = readonly { readonly term: string; readonly offset: number }[];
 
 /** Words of a query that are used; further ones are ignored. */
-export const queryWordsMax = 32;
-export const queryPhrasesMax = 8;
+const queryWordsMax = 32;
+const queryPhrasesMax = 8;
 
 const part = /(-?)"([^"]*)"?|(\S+)/g;
 

@@ -55,7 +55,7 @@ export const nearWordsMax = 8;
 /** Newer first when scores are close: an entry of this moment is worth at most 4 % more than a very old one. */
 export const freshWeight = 0.04;
 /** After this time an entry has half of that. */
-export const freshHalfLifeMs = 30 * 24 * 3_600_000;
+const freshHalfLifeMs = 30 * 24 * 3_600_000;
 /** Whole compounds (`user_id`) add to the score of their parts, and are not required. */
 export const wholeWeight = 0.5;
 /** Light words (`which`, `did`) are not required either. */

@@ -7,7 +7,7 @@ import { type TermUse, positionsPerTermMax } from '../words/entry-terms.js';
 import { ByteReader, type ByteWriter } from './bytes.js';
 
 /** The shapes of a use, in two bits beside the distance of the place. Most terms stand once, in the body. */
-export const useShapes = { bodyOnce: 0, titleOnce: 1, body: 2, any: 3 } as const;
+const useShapes = { bodyOnce: 0, titleOnce: 1, body: 2, any: 3 } as const;
 
 export function shapeOf({ title, body, positions }: TermUse): number {
   const known = Math.min(title + body, positionsPerTermMax);

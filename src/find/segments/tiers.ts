@@ -17,7 +17,7 @@ const segmentsPerTier = 4;
 /** The first tier: what is filed at once. */
 const firstTierEntries = 64;
 /** Larger segments are not joined, so that one merge never takes long. */
-export const segmentEntriesMax = 16_384;
+const segmentEntriesMax = 16_384;
 /** A segment with more dead entries than this share is written again: it is read for nothing. */
 const deadShareMax = 0.25;
 

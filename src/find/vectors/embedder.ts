@@ -11,7 +11,7 @@ export interface Embedder {
   embed(texts: readonly string[], signal: AbortSignal): Promise<readonly ArrayLike<number>[]>;
 }
 
-export const dimensionsMax = 4_096;
+const dimensionsMax = 4_096;
 const modelBytesMax = 256;
 
 /** Refuses an embedder that cannot work, before anything is stored under its name. */

@@ -8,7 +8,7 @@ import { compareRanked } from '../ranking/order.js';
  * a small k the first result of one list beats everything that both lists agree on, with a large k ranks no
  * longer matter.
  */
-export const fusionConstant = 60;
+const fusionConstant = 60;
 
 /** The first of both lists has the score 1. */
 export function fuse(lists: readonly (readonly RankedEntry[])[]): RankedEntry[] {

@@ -27,7 +27,7 @@ const stemMark = '\u0001';
 /** Further occurrences are counted, and their places are not stored. */
 export const positionsPerTermMax = 24;
 /** Between two pieces of text, so that no phrase and no pair of near words spans them. */
-export const pieceGap = 17;
+const pieceGap = 17;
 
 /** The term under which the other forms of a word are stored: undefined for a word that is its own stem. */
 export function stemTermOf(word: string): string | undefined {

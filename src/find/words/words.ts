@@ -8,7 +8,7 @@
 import { fold } from './fold.js';
 
 /** Longer runs are not words: they are hashes, encoded bytes or generated text. */
-export const wordCharactersMax = 100;
+const wordCharactersMax = 100;
 
 /** One token at a place of a text. */
 export interface Token {

@@ -5,7 +5,7 @@
 import type { Transaction } from './kernel/transaction.js';
 
 /** A key as text, or as bytes. */
-export type IndexKey = string | Buffer;
+type IndexKey = string | Buffer;
 
 /**
  * One index of a record. The record comes with its place: other data that the rows depend on, such as the

@@ -12,7 +12,7 @@ import type { Reader, Transaction } from './kernel/transaction.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { readUsage } from './datastore/rows.js';
 
-export interface KeptAnswer extends AnswerKept {
+interface KeptAnswer extends AnswerKept {
   expiresAtMs: number;
   /** The user whose bytes it counts for, in hex. */
   user: string;

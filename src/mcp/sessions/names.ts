@@ -102,7 +102,7 @@ const slugCharactersMax = 40;
 const numberMax = 10_000;
 
 /** `Claude Code` becomes `claude-code`. A name without letters and digits becomes `agent`. */
-export function programSlug(program: string | undefined): string {
+function programSlug(program: string | undefined): string {
   const slug = (program ?? '')
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')

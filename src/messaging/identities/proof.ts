@@ -44,13 +44,13 @@ function foldRequest(raw: Buffer, body: string): Proof['request'] {
   return { before: text.slice(0, at), after: text.slice(at + json.length) };
 }
 
-export function unfoldRequest({ request }: Proof, body: string): Buffer {
+function unfoldRequest({ request }: Proof, body: string): Buffer {
   return 'base64' in request
     ? Buffer.from(request.base64, 'base64')
     : Buffer.from(`${request.before}${JSON.stringify(body)}${request.after}`);
 }
 
-export function signedTextOf(proof: Proof, body: string): string {
+function signedTextOf(proof: Proof, body: string): string {
   return (
     proof.signatureBase ?? aicqSignedText(unfoldRequest(proof, body), proof.nonce, String(proof.timestampMs))
   );

@@ -46,11 +46,6 @@ export function ownWords(owner: string, words: readonly string[]): string[] {
 /** Enough that two users of one server never have the same words. */
 const ownerBytes = 15;
 
-/** Whether a word is of a user's room. A word of a text never contains a space. */
-export function isOwnWord(word: string): boolean {
-  return word.includes(' ');
-}
-
 /**
  * The words of a query. A message must contain all of them. At most five terms count; a run of CJK is one
  * term of many words.

@@ -44,7 +44,7 @@ export function lostAtMs(lease: Lease, { outages, graceMs }: LeaseTimes): number
 }
 
 /** When a lease ends. Time in which no server ran does not count. */
-export interface LeaseEnds {
+interface LeaseEnds {
   lapsesAtMs: number;
   lostAtMs: number;
 }

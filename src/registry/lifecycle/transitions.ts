@@ -3,7 +3,7 @@ import { StoaError } from '../../core/errors.js';
 import type { AgentState } from '../model.js';
 
 /** From each state, the states that may follow it. */
-export const transitions: Readonly<Record<AgentState, readonly AgentState[]>> = {
+const transitions: Readonly<Record<AgentState, readonly AgentState[]>> = {
   provisioning: ['running', 'error'],
   running: ['idle', 'hibernating', 'stopping', 'error'],
   idle: ['running', 'hibernating', 'stopping', 'error'],
@@ -13,7 +13,7 @@ export const transitions: Readonly<Record<AgentState, readonly AgentState[]>> = 
   error: ['stopped', 'provisioning'],
 };
 
-export const agentVerbs = ['start', 'stop', 'restart', 'hibernate', 'wake'] as const;
+const agentVerbs = ['start', 'stop', 'restart', 'hibernate', 'wake'] as const;
 export type AgentVerb = (typeof agentVerbs)[number];
 
 /**

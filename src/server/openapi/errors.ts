@@ -3,7 +3,7 @@ import { type ErrorCode, errorKinds } from '../../core/errors.js';
 import type { Route } from '../route.js';
 
 /** The usual codes of the caller's mistakes. Any operation can also answer with the codes of the server. */
-export function errorsOf(route: Route): ErrorCode[] {
+function errorsOf(route: Route): ErrorCode[] {
   const isOpen = route.principals.includes('anyone');
   const facts: readonly (readonly [boolean, ErrorCode])[] = [
     [true, 'invalid_request'],

@@ -15,13 +15,18 @@ export type PlainParams = (params: PathParams) => boolean;
 export function plainParamsOf(schema: z.ZodType | undefined): PlainParams | undefined {
   if (!(schema instanceof z.ZodObject)) return undefined;
   const fields = Object.entries<unknown>(schema.shape);
-  if (!fields.every(([, field]) => field === pathSegment || isAnyText(field))) return undefined;
-  const segments = fields.filter(([, field]) => field === pathSegment).map(([name]) => name);
+  if (!fields.every(([, field]) => isSegment(field) || isAnyText(field))) return undefined;
+  const segments = fields.filter(([, field]) => isSegment(field)).map(([name]) => name);
   if (segments.length === 0) return () => true;
   return (params) => {
     for (const name of segments) if (!isPlainSegment(params[name])) return false;
     return true;
   };
+}
+
+/** `pathSegment`, also with a description of its own: the copy has the same transformation. */
+function isSegment(field: unknown): boolean {
+  return field instanceof z.ZodPipe && field.def.out === pathSegment.def.out;
 }
 
 function isAnyText(field: unknown): boolean {

@@ -117,19 +117,12 @@ function written<Result extends WriteResult>({
   return answer(created ? 201 : 200, body);
 }
 
-/** The texts of records that a backend caches: they are dropped with the record. */
-const texts = new WeakMap<DocumentRecord, JsonText>();
-
 function documentAnswer(
   params: { namespace: string; key: string },
   record: DocumentRecord | undefined,
 ): JsonText {
   if (record === undefined) throw missing(params);
-  const known = texts.get(record);
-  if (known !== undefined) return known;
-  const text = new JsonText(toDocumentJson(record), record.version);
-  texts.set(record, text);
-  return text;
+  return new JsonText(toDocumentJson(record), record.version);
 }
 
 function missing({ namespace, key }: { namespace: string; key: string }): StoaError {

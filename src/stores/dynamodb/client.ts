@@ -29,7 +29,7 @@ interface Expressions {
   ExpressionAttributeValues?: Item;
 }
 
-export interface KeyElement {
+interface KeyElement {
   AttributeName: string;
   KeyType: 'HASH' | 'RANGE';
 }
@@ -131,7 +131,7 @@ type Commands = {
 };
 
 /** An error of DynamoDB; `reason` is its name there. */
-export class DynamodbError extends StoaError {
+class DynamodbError extends StoaError {
   constructor(
     code: ErrorCode,
     message: string,

@@ -106,7 +106,7 @@ export const grpc = {
 } as const;
 
 /** An error of Firestore; `grpcStatus` is its status there. */
-export class FirestoreError extends StoaError {
+class FirestoreError extends StoaError {
   constructor(
     code: ErrorCode,
     message: string,

@@ -10,7 +10,7 @@ import type { TransferRecord } from '../model.js';
 import type { RecordPage } from '../port.js';
 import type { MoveSide, MoveStore, MovedType } from './stores.js';
 
-export interface TypeSum {
+interface TypeSum {
   records: number;
   hash: string;
 }

@@ -21,7 +21,7 @@ import { Pace } from '../../output/pace.js';
 import type { Progress } from '../../output/progress.js';
 import { type Place, nameOf } from './move.js';
 
-export type HomePlace = Exclude<Place, { kind: 'store' }>;
+type HomePlace = Exclude<Place, { kind: 'store' }>;
 
 interface MoveRequest {
   readonly output: Output;

@@ -56,10 +56,6 @@ export const dataLimits = {
     positive: true,
     about: 'Documents deleted in one commit when a namespace is cleared.',
   },
-  documentsCachedMax: {
-    default: 1_000,
-    about: 'Documents of the data directory cached in memory: only small ones that do not expire.',
-  },
   trackedReadsMax: {
     default: 100_000,
     about:

@@ -89,9 +89,6 @@ export const pageBytesMax = 4 * 1024 * 1024;
 /** The longest key that every engine accepts. */
 export const keyBytesMax = 1978;
 
-/** Opens one database. Missing families are created; families on disk that are not named stay unchanged. */
-export type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
-
 /** The bounds of exactly the keys that begin with `prefix`. */
 export function prefixRange(prefix: Buffer): RangeOptions {
   const after = keyAfterPrefix(prefix);

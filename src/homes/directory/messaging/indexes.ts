@@ -88,7 +88,7 @@ export const messageRecords = new IndexedFamily<PlacedMessage>({
   ],
 });
 
-export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
+function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
   return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
 }
 

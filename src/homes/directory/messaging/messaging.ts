@@ -68,8 +68,6 @@ import { searchMessages } from './messages/search.js';
 import { readCounts, readTotals } from './totals.js';
 import { RoomRevisions } from './messages/revisions.js';
 
-export { messagingFamilies } from './rows.js';
-
 const warn = (error: unknown, about: string): void => process.emitWarning(`${about}: ${messageOf(error)}`);
 
 export class DirectoryMessaging implements MessagingPort {

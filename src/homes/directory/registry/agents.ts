@@ -328,7 +328,7 @@ export class AgentVerbs {
 }
 
 /** Names are unique among the agents of a user. */
-export function checkNameFree(reader: Reader, user: Buffer, name: string, agentId: string): void {
+function checkNameFree(reader: Reader, user: Buffer, name: string, agentId: string): void {
   const known = agentNamed(reader, user, name);
   if (known !== undefined && known !== agentId) throw nameTaken(name, known);
 }

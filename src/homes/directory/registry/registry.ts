@@ -42,10 +42,6 @@ import { agentIdOfRow, agentNamed, findAgent, readAgents, readCount, readSession
 import { Scopes } from './scopes.js';
 import { RegistryVerbs } from './verbs.js';
 
-export { registryFamilies } from './families.js';
-export { decodeRegistryEntry } from './inspect.js';
-export type { PresenceLostHook } from './leases.js';
-
 export class DirectoryRegistry implements RegistryPort {
   readonly verbs: RegistryVerbs;
   /** The agents in whose names requests are made; for the writer of the home too. */

@@ -195,7 +195,7 @@ export function readCount(reader: Reader, key: Buffer): number {
   return stored === undefined ? 0 : Number(stored.readBigUInt64BE(0));
 }
 
-export function addToCount(tx: Transaction, key: Buffer, by: number): number {
+function addToCount(tx: Transaction, key: Buffer, by: number): number {
   const count = readCount(tx, key) + by;
   if (count < 0)
     throw new StoaError('invalid_data', 'A count of the registry would fall below zero.', {

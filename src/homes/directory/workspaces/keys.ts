@@ -70,7 +70,7 @@ export function indexPrefix(entity: Entity, type: string, ...parts: string[]): B
 /**
  * Without this, owner `u` would list the rows of owner `u:1`. Ids without `:` and `%` look as in the seed.
  */
-export function escapePart(part: string): string {
+function escapePart(part: string): string {
   return part.includes(':') || part.includes('%') ? part.replaceAll('%', '%25').replaceAll(':', '%3A') : part;
 }
 
@@ -88,7 +88,7 @@ export function indexedText(text: string): string {
  * The order in which ready tasks are claimed: the highest priority first, then the oldest. The id comes after
  * it.
  */
-export function readyRank(task: Task): string {
+function readyRank(task: Task): string {
   const urgency = (priorityOffset - task.priority).toString(16).padStart(6, '0');
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;
 }

@@ -52,8 +52,6 @@ import { requireClaim, requireTaskVersion } from './tasks/checks.js';
 import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
 
-export { workspacesFamilies } from './keys.js';
-
 export class DirectoryWorkspaces implements WorkspacesPort {
   readonly tasks: TaskVerbs;
   readonly waiters: ReadyWaiters;

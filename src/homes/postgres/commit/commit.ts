@@ -28,7 +28,7 @@ export interface PostgresCommitOptions {
   sweepIntervalMs?: number | undefined;
 }
 
-export interface CountingPort extends DeliveryPort {
+interface CountingPort extends DeliveryPort {
   /** Throws if the author has used up the bytes of this minute. */
   countBytes(author: string, bytes: number): Promise<void>;
   returnBytes(author: string, bytes: number): Promise<void>;

@@ -28,7 +28,7 @@ interface GatheredRow {
 }
 
 /** A mark with the place that it marks. */
-export interface Mark {
+interface Mark {
   readonly number: string;
   readonly name: EntryName;
 }

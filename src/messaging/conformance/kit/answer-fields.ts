@@ -1,7 +1,7 @@
 /** The fields of JSON answers that tests read. */
 
 /** A list whose length each test checks itself. */
-export type Listed<Item> = [Item, Item, Item, Item, Item, Item, Item, Item, ...Item[]];
+type Listed<Item> = [Item, Item, Item, Item, Item, Item, Item, Item, ...Item[]];
 
 /**
  * The fields of all answers, with their types. A test asserts which of them an answer has. A name that is

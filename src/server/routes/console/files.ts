@@ -14,7 +14,7 @@ const folder = new URL('bundle/console/', packageRoot);
  * The console loads only from this server, has no inline script or style, and makes no HTML from text. No other
  * page can frame it or keep a reference to its window.
  */
-export const consoleHeaders = {
+const consoleHeaders = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",

@@ -25,7 +25,7 @@ declare module 'fastify' {
   }
 }
 
-export function messagingOf(request: FastifyRequest): MessagingService {
+function messagingOf(request: FastifyRequest): MessagingService {
   return request.server.stoaServer.stoa.messaging;
 }
 

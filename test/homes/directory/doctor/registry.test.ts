@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryChecks } from '../../../../src/homes/directory/doctor/registry/registry.js';
-import { decodeRegistryEntry, registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
+import { registryFamilies } from '../../../../src/homes/directory/registry/families.js';
+import { decodeRegistryEntry } from '../../../../src/homes/directory/registry/inspect.js';
 import type { Caller } from '../../../../src/core/caller.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { sessionIdOf } from '../../../../src/registry/ids.js';

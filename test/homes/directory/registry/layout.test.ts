@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { decodeRegistryEntry, registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
+import { registryFamilies } from '../../../../src/homes/directory/registry/families.js';
+import { decodeRegistryEntry } from '../../../../src/homes/directory/registry/inspect.js';
 import { operator, startMs, userCaller } from '../../../../src/registry/conformance/bench.js';
 import { openRegistry } from './open-registry.js';
 

@@ -1,6 +1,6 @@
 /** What the registry keeps in a data directory, and what only a data directory does. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
+import { registryFamilies } from '../../../../src/homes/directory/registry/families.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { decodeAgent } from '../../../../src/registry/layout/codec.js';
 import {

@@ -4,10 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openDirectoryWorkspaces } from '../../../../src/homes/directory/workspaces/open.js';
-import {
-  type DirectoryWorkspaces,
-  workspacesFamilies,
-} from '../../../../src/homes/directory/workspaces/workspaces.js';
+import { workspacesFamilies } from '../../../../src/homes/directory/workspaces/keys.js';
+import type { DirectoryWorkspaces } from '../../../../src/homes/directory/workspaces/workspaces.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';

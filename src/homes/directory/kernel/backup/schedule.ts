@@ -95,7 +95,7 @@ export class BackupScheduler {
 }
 
 /** The kind of backup that is due, from the existing backups; null if none is due. */
-export function dueBackup(
+function dueBackup(
   backups: readonly BackupDescription[],
   schedule: BackupSchedule,
   nowMs: number,

@@ -230,7 +230,6 @@ export function surplusRow(
   key: Buffer,
   kind: 'dangling' | 'duplicate' | 'wrong',
   problem: string,
-  store?: Store,
 ): Damage {
   return {
     family,
@@ -239,7 +238,6 @@ export function surplusRow(
     problem,
     repair: 'delete the row',
     applyRepair: (tx) => tx.delete(family, key),
-    ...(store && { store }),
   };
 }
 

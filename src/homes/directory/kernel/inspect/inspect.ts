@@ -9,7 +9,7 @@ import { nextTurn } from '../../../../core/waiting/yielding.js';
 import type { InspectedEntry } from '../../../../operations/model.js';
 
 /** The last entry of a page. The next page begins after it. */
-export interface InspectPosition {
+interface InspectPosition {
   shard: number;
   after: Buffer;
 }

@@ -13,7 +13,7 @@ export type BulkKind = 'purge' | 'dependants' | 'reseal';
  * One bounded step of the work in the mark's value. Returns the value for the next step, or null when
  * everything is done.
  */
-export type BulkStep = (tx: Transaction, value: string) => string | null;
+type BulkStep = (tx: Transaction, value: string) => string | null;
 
 const prefix = Buffer.from('meta:work:');
 const retryMs = 60_000;

@@ -112,7 +112,7 @@ export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-export function redisError(error: unknown): StoaError {
+function redisError(error: unknown): StoaError {
   if (error instanceof StoaError) return error;
   // Redis refuses a command or a script before its first write, so nothing was stored.
   if (/\bOOM\b/.test(messageOf(error)))

@@ -7,11 +7,14 @@ import { storeConfigDefaults } from '../../../../../src/core/settings/store-conf
 import { keyBytesMax, pageBytesMax, prefixRange } from '../../../../../src/homes/directory/kernel/engine.js';
 import type {
   Engine,
+  EngineConfig,
   Entry,
-  OpenEngine,
   RangeOptions,
   WriteOperation,
 } from '../../../../../src/homes/directory/kernel/engine.js';
+
+/** Opens one database. Missing families are created; families on disk that are not named stay unchanged. */
+type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
 
 const families = ['documents', 'agents', 'registry/tokens'];
 
