@@ -11,7 +11,9 @@ const changeRoutes = routesOf('changes', changes, changeSchemas, {
   read: async ({ stoa, caller, query: given, headers, request, reply, streams }) => {
     const topics = given.topics?.split(',').map((topic) => topic.trim());
     const project =
-      given.project === undefined ? undefined : await stoa.workspaces.projectIdOf(caller, given.project);
+      given.project === undefined
+        ? undefined
+        : await stoa.workspaces.references.project(caller, given.project);
     const query = { ...given, topics, project };
     if (!wantsStream(request.method, request.headers.accept)) return stoa.changes.read(caller, query);
     const since = headers['last-event-id'] ?? query.since ?? (await stoa.changes.newest());
