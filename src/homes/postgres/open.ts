@@ -100,21 +100,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       isMoved: options.move !== undefined,
     });
     opened.unshift(() => workspaces.close());
-    // The claims of a lost agent are released.
-    opening.onPresenceEnded.push((work, { meta, record }) =>
-      workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
-    );
-    opening.onRename.push(async (work, { meta, record }) => {
-      if (await workspaces.holdsClaims(work, meta.user, [record.agent_id, record.name]))
-        throw renameWhileHolding(record.name);
-    });
     const locks = await openPostgresLocks({ sql, limits, users, nowMs });
-    opening.onPresenceEnded.push((work, { meta, record }) =>
-      locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
-    );
-    opening.onRename.push((work, { meta, record }, name) =>
-      locks.renameHolder(work, meta.user, record.name, name),
-    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,
@@ -129,11 +115,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       isOnlyRead: onlyRead,
     });
     opened.unshift(() => messaging.close());
-    opening.onRename.push(async (work, { record }, name) => {
-      const linked = await identitiesOf(work.sql, record.user_id, record.agent_id);
-      await messaging.renameAgent(work, record.agent_id, name, linked);
-    });
-    opening.onRemoved.push((work, { record }) => messaging.forgetKept(work, record.agent_id));
+    followAgents(opening, { workspaces, locks, messaging });
     await migrateCommits(sql);
     const find = new PostgresFind({
       sql,
@@ -173,6 +155,29 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
     throw error;
   }
+}
+
+/** What the other domains do, in the same transaction, when an agent is lost, renamed or removed. */
+function followAgents(
+  registry: PostgresRegistry,
+  { workspaces, locks, messaging }: Pick<HomeParts, 'workspaces' | 'locks' | 'messaging'>,
+): void {
+  registry.onPresenceEnded.push(
+    (work, { meta, record }) => workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
+    (work, { meta, record }) => locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
+  );
+  registry.onRename.push(
+    async (work, { meta, record }) => {
+      if (await workspaces.holdsClaims(work, meta.user, [record.agent_id, record.name]))
+        throw renameWhileHolding(record.name);
+    },
+    (work, { meta, record }, name) => locks.renameHolder(work, meta.user, record.name, name),
+    async (work, { record }, name) => {
+      const linked = await identitiesOf(work.sql, record.user_id, record.agent_id);
+      await messaging.renameAgent(work, record.agent_id, name, linked);
+    },
+  );
+  registry.onRemoved.push((work, { record }) => messaging.forgetKept(work, record.agent_id));
 }
 
 /** A move makes no tables in what it only reads. */
