@@ -206,7 +206,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       limits,
       position: () => feed.newest(),
       agents: registry.agents,
-      projects: workspaces,
+      projects: workspaces.references,
     });
     // Before messaging: a delivery that is under way needs it.
     opened.unshift(() => commit.close());

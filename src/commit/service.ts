@@ -6,7 +6,7 @@ import { type ErrorCode, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
 import type { AgentLookup } from '../registry/agent-lookup.js';
-import type { WorkspacesService } from '../workspaces/service.js';
+import type { References } from '../workspaces/references.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
 import { type CommitHome, refuseStore } from './home.js';
@@ -42,7 +42,7 @@ export interface CommitServiceOptions {
   position: () => string | Promise<string>;
   /** Agents by name or id. */
   agents: Pick<AgentLookup, 'idOf' | 'actingAs'>;
-  projects: Pick<WorkspacesService, 'projectIdOf'>;
+  projects: Pick<References, 'project'>;
 }
 
 /** Which part of a commit was refused, and why. */
@@ -180,7 +180,7 @@ export class CommitService {
   /** A check or an operation with the id of the agent or the project that it names. */
   async #named<Part extends Check | Operation>(caller: Caller, part: Part): Promise<Part> {
     if ('op' in part && part.op === 'task.claim') {
-      const project_id = await this.#options.projects.projectIdOf(caller, part.project_id);
+      const project_id = await this.#options.projects.project(caller, part.project_id);
       return { ...part, project_id, agent_id: undefined };
     }
     return 'agent_id' in part && typeof part.agent_id === 'string' && !isSession(part)

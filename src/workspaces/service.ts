@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
-import { type Page, decodeTextCursor, encodeCursor } from '../core/paging.js';
+import type { Page } from '../core/paging.js';
 import type { Sealer } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
 import { checkWrites, ownerOf } from './authorise.js';
@@ -12,7 +12,8 @@ import { claimOrWait } from './tasks/claiming.js';
 import { openConfig } from './config-secrets.js';
 import { checkId } from './ids.js';
 import type { Claim, JsonObject, ListedTask, Project, Task, WorkSession, Workspace } from './model.js';
-import type { Listed, NamedListRequest, WorkspacesPort } from './port.js';
+import { readPage } from './pages.js';
+import type { WorkspacesPort } from './port.js';
 import { References } from './references.js';
 import * as schemas from './schemas.js';
 import { type Heartbeat, WorkspacesSteps, masked, maskedProject, normalised } from './steps.js';
@@ -44,6 +45,7 @@ type Unchecked = unknown;
 export class WorkspacesService {
   readonly port: WorkspacesPort;
   readonly steps: WorkspacesSteps;
+  /** Finds workspaces and projects by their names and ids. */
   readonly references: References;
   readonly #writer: Writer;
   readonly #limits: Limits;
@@ -58,16 +60,6 @@ export class WorkspacesService {
     this.references = new References(options.port, options.limits);
   }
 
-  /** The id of a workspace of the caller that is given by name or id. */
-  workspaceIdOf(caller: Caller, reference: string): Promise<string> {
-    return this.references.workspace(caller, reference);
-  }
-
-  /** The id of a project that is given as `project`, `workspace/project` or id. */
-  projectIdOf(caller: Caller, reference: string): Promise<string> {
-    return this.references.project(caller, reference);
-  }
-
   // Workspaces
 
   async createWorkspace(caller: Caller, body: Unchecked, options: CreateOptions = {}): Promise<Workspace> {
@@ -79,7 +71,7 @@ export class WorkspacesService {
     return masked(
       await this.port.getWorkspace(
         ownerOf(caller),
-        await this.workspaceIdOf(caller, id),
+        await this.references.workspace(caller, id),
         options.deleted ?? false,
       ),
     );
@@ -89,9 +81,10 @@ export class WorkspacesService {
     const request = normalised(validate(schemas.workspaceListSchema, query));
     checkListBounds(request, this.#limits);
     const owner = ownerOf(caller);
-    return this.#page(`workspaces ${owner}`, request, async (list) =>
-      mapItems(await this.port.listWorkspaces(owner, list), masked),
-    );
+    return readPage(this.#limits, `workspaces ${owner}`, request, async (list) => {
+      const { items, next } = await this.port.listWorkspaces(owner, list);
+      return { items: items.map(masked), next };
+    });
   }
 
   async updateWorkspace(
@@ -102,14 +95,19 @@ export class WorkspacesService {
   ): Promise<Workspace> {
     return this.#write(
       caller,
-      this.steps.updateWorkspace(caller, await this.workspaceIdOf(caller, id), body, options.ifVersion),
+      this.steps.updateWorkspace(
+        caller,
+        await this.references.workspace(caller, id),
+        body,
+        options.ifVersion,
+      ),
     );
   }
 
   async deleteWorkspace(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Workspace> {
     return this.#write(
       caller,
-      this.steps.deleteWorkspace(caller, await this.workspaceIdOf(caller, id), options.ifVersion),
+      this.steps.deleteWorkspace(caller, await this.references.workspace(caller, id), options.ifVersion),
     );
   }
 
@@ -132,7 +130,7 @@ export class WorkspacesService {
     checkWrites(caller);
     const workspace = await this.port.getWorkspace(
       ownerOf(caller),
-      await this.workspaceIdOf(caller, id),
+      await this.references.workspace(caller, id),
       false,
     );
     return workspace.claude_key === null ? null : this.#sealer.open(workspace.claude_key, workspace.id);
@@ -146,7 +144,7 @@ export class WorkspacesService {
     body: Unchecked,
     options: CreateOptions = {},
   ): Promise<Project> {
-    const parent = await this.workspaceIdOf(caller, workspaceId);
+    const parent = await this.references.workspace(caller, workspaceId);
     return this.#write(caller, this.steps.createProject(caller, parent, body), options);
   }
 
@@ -154,7 +152,7 @@ export class WorkspacesService {
     return maskedProject(
       await this.port.getProject(
         ownerOf(caller),
-        await this.projectIdOf(caller, id),
+        await this.references.project(caller, id),
         options.deleted ?? false,
       ),
     );
@@ -163,10 +161,11 @@ export class WorkspacesService {
   async listProjects(caller: Caller, workspaceId: string, query: Unchecked = {}): Promise<Page<Project>> {
     const request = normalised(validate(schemas.workspaceListSchema, query));
     checkListBounds(request, this.#limits);
-    const parent = await this.workspaceIdOf(caller, workspaceId);
-    return this.#page(`projects ${parent}`, request, async (list) =>
-      mapItems(await this.port.listProjects(ownerOf(caller), parent, list), maskedProject),
-    );
+    const parent = await this.references.workspace(caller, workspaceId);
+    return readPage(this.#limits, `projects ${parent}`, request, async (list) => {
+      const { items, next } = await this.port.listProjects(ownerOf(caller), parent, list);
+      return { items: items.map(maskedProject), next };
+    });
   }
 
   async updateProject(
@@ -177,14 +176,14 @@ export class WorkspacesService {
   ): Promise<Project> {
     return this.#write(
       caller,
-      this.steps.updateProject(caller, await this.projectIdOf(caller, id), body, options.ifVersion),
+      this.steps.updateProject(caller, await this.references.project(caller, id), body, options.ifVersion),
     );
   }
 
   async deleteProject(caller: Caller, id: string, options: ChangeOptions = {}): Promise<Project> {
     return this.#write(
       caller,
-      this.steps.deleteProject(caller, await this.projectIdOf(caller, id), options.ifVersion),
+      this.steps.deleteProject(caller, await this.references.project(caller, id), options.ifVersion),
     );
   }
 
@@ -204,7 +203,11 @@ export class WorkspacesService {
   /** The config with its plain secrets, for programs that embed Stoa. No route answers it. */
   async revealProjectConfig(caller: Caller, id: string): Promise<JsonObject> {
     checkWrites(caller);
-    const project = await this.port.getProject(ownerOf(caller), await this.projectIdOf(caller, id), false);
+    const project = await this.port.getProject(
+      ownerOf(caller),
+      await this.references.project(caller, id),
+      false,
+    );
     return openConfig(project.config, project.id, this.#sealer);
   }
 
@@ -216,7 +219,7 @@ export class WorkspacesService {
     body: Unchecked = {},
     options: CreateOptions = {},
   ): Promise<WorkSession> {
-    const parent = await this.projectIdOf(caller, projectId);
+    const parent = await this.references.project(caller, projectId);
     return this.#write(caller, this.steps.createSession(caller, parent, body), options);
   }
 
@@ -226,15 +229,15 @@ export class WorkspacesService {
 
   async listSessions(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<WorkSession>> {
     const request = validate(schemas.sessionListSchema, query);
-    const parent = await this.projectIdOf(caller, projectId);
-    return this.#page(`sessions ${parent}`, request, (list) =>
+    const parent = await this.references.project(caller, projectId);
+    return readPage(this.#limits, `sessions ${parent}`, request, (list) =>
       this.port.listSessions(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
 
   /** The session that holds the project's single slot, or null. */
   async activeSession(caller: Caller, projectId: string): Promise<WorkSession | null> {
-    return this.port.activeSession(ownerOf(caller), await this.projectIdOf(caller, projectId));
+    return this.port.activeSession(ownerOf(caller), await this.references.project(caller, projectId));
   }
 
   async updateSession(
@@ -271,10 +274,10 @@ export class WorkspacesService {
     checkTaskListBounds(request, this.#limits);
     const { status, holder, label } = request;
     const project =
-      request.project === undefined ? undefined : await this.projectIdOf(caller, request.project);
+      request.project === undefined ? undefined : await this.references.project(caller, request.project);
     const filters = { status, holder, project, label: label?.normalize('NFC') };
     const owner = ownerOf(caller);
-    return this.#page(`tasks of ${owner}`, request, ({ after, limit }) =>
+    return readPage(this.#limits, `tasks of ${owner}`, request, ({ after, limit }) =>
       this.port.listTasks(owner, { ...filters, after, limit }),
     );
   }
@@ -282,7 +285,7 @@ export class WorkspacesService {
   async listSessionTasks(caller: Caller, sessionId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.sessionTasksSchema, query);
     const parent = checkId('session', sessionId);
-    return this.#page(`tasks ${parent}`, request, (list) =>
+    return readPage(this.#limits, `tasks ${parent}`, request, (list) =>
       this.port.listSessionTasks(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
@@ -290,8 +293,8 @@ export class WorkspacesService {
   /** What could be claimed now, in the order in which it would be. */
   async listReadyTasks(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.pageSchema, query);
-    const parent = await this.projectIdOf(caller, projectId);
-    return this.#page(`ready ${parent}`, request, (list) =>
+    const parent = await this.references.project(caller, projectId);
+    return readPage(this.#limits, `ready ${parent}`, request, (list) =>
       this.port.listReady(ownerOf(caller), parent, list.after, list.limit),
     );
   }
@@ -314,7 +317,7 @@ export class WorkspacesService {
     body: Unchecked = {},
     { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
-    const id = await this.projectIdOf(caller, projectId);
+    const id = await this.references.project(caller, projectId);
     const { step, waitMs, filter, acting } = this.steps.claimTask(caller, id, body);
     if (signal?.aborted === true) return null;
     const { waiters } = this.port;
@@ -382,33 +385,6 @@ export class WorkspacesService {
   #write<Result>(caller: Caller, step: Step<Result>, { idempotency }: CreateOptions = {}): Promise<Result> {
     return writeOne(this.#writer, { caller, idempotency }, step);
   }
-
-  /** A page of a list; its cursor works for the same list with the same filters only. */
-  async #page<T>(
-    list: string,
-    request: schemas.WorkspaceListRequest | { limit?: number | undefined; cursor?: string | undefined },
-    read: (request: NamedListRequest) => Promise<Listed<T>>,
-  ): Promise<Page<T>> {
-    const { limit, cursor, ...filters } = request;
-    const tag = `${list} ${JSON.stringify(filters)}`;
-    const after = decodeTextCursor(tag, cursor);
-    const items = Math.min(
-      limit ?? this.#limits.workspacePageItemsDefault,
-      this.#limits.workspacePageItemsMax,
-    );
-    const named = filters as Partial<NamedListRequest>;
-    const { items: found, next } = await read({
-      ...named,
-      deleted: named.deleted ?? false,
-      after,
-      limit: items,
-    });
-    return { items: found, next_cursor: next === null ? null : encodeCursor(tag, Buffer.from(next, 'utf8')) };
-  }
-}
-
-function mapItems<T>(listed: Listed<T>, map: (item: T) => T): Listed<T> {
-  return { items: listed.items.map(map), next: listed.next };
 }
 
 /** Only a claimed task is stored under an Idempotency-Key: a repeat after "none" looks again. */
