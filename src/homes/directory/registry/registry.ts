@@ -49,7 +49,7 @@ export class DirectoryRegistry implements RegistryPort {
   /** The removals that are under way. */
   forgetting: Promise<void> = Promise.resolve();
   readonly #kernel: Kernel;
-  /** By id. An agent is three rows: it saves 16 µs, a quarter of a GET of the agent. */
+  /** By id. An agent is three rows of CBOR: it saves 46 µs, 60 % of a GET of the agent. */
   readonly #agents: RowCache<AgentView>;
   readonly #identityNames: IdentityNames;
   readonly #scopes: Scopes;
