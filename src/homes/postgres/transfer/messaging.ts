@@ -24,7 +24,7 @@ import {
   roomTimeMs,
 } from '../messaging/redis/restore.js';
 import type { PostgresRooms } from '../messaging/rooms.js';
-import { type TableAccess, TableRecords } from './records.js';
+import { type TableAccess, type TableKind, TableRecords } from './records.js';
 
 export interface MessagingRecordsOptions {
   sql: PostgresSql;
@@ -50,7 +50,7 @@ interface Writes extends Reads {
 const firstId = '00000000-0000-0000-0000-000000000000';
 
 export function messagingRecords(options: MessagingRecordsOptions): [type: string, store: RecordStore][] {
-  const { sql, restore, identities, rooms, messages, inboxes, transact, onImported } = options;
+  const { sql, transact, onImported } = options;
   const access: TableAccess<Reads, Writes> = {
     reader: { sql },
     transact: (body) =>
@@ -66,144 +66,147 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
   };
 
   return [
-    [
-      'messaging.identity',
-      erased(
-        new TableRecords<IdentityLine, Reads, Writes>(access, {
-          page: async (_scope, after, limit) => {
-            const ids = await idsAfter(sql, 'agents', after, limit);
-            const found = await identities.many(ids);
-            const lines = await Promise.all(
-              ids.flatMap((id) => found.get(id) ?? []).map((identity) => identityLine(sql, identity)),
-            );
-            return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
-          },
-          stored: async ({ sql: on }, { id }) => {
-            const identity = await identities.get(id, on);
-            return identity === undefined ? undefined : identityLine(on, identity);
-          },
-          obstacle: async ({ sql: on }, { id, keys }) => {
-            const [taken] = await query<{ agent_id: string }>(
-              on,
-              `SELECT agent_id FROM messaging.agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2
-                LIMIT 1`,
-              [keys.map(({ publicKey }) => publicKey), id],
-            );
-            return taken === undefined
-              ? null
-              : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${taken.agent_id}.` };
-          },
-          put: async ({ sql: on, announce }, line) => {
-            await putIdentity(on, line);
-            announce(imported('identity', line.id, { audience: 'public' }));
-          },
-        }),
-      ),
-    ],
-    [
-      'messaging.room',
-      erased(
-        new TableRecords<RoomLine, Reads, Writes>(access, {
-          page: async ({ withSecrets }, after, limit) => {
-            const ids = await idsAfter(sql, 'rooms', after, limit);
-            const found = await rooms.many(ids);
-            const lines = await Promise.all(
-              ids
-                .flatMap((id) => found.get(id) ?? [])
-                .map((room) => roomLine(options, sql, room, withSecrets)),
-            );
-            return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
-          },
-          // Every store has the global room; an import adds to it.
-          stored: async ({ sql: on }, { id }) => {
-            const room = id === globalRoomId ? undefined : await rooms.get(id, on);
-            return room === undefined ? undefined : roomLine(options, on, room, false);
-          },
-          essence: ({ key_hash: _key_hash, ...rest }) => rest,
-          obstacle: async ({ sql: on }, { id, owner, name }) => {
-            const holder = owner === null ? undefined : await rooms.own(owner, name, on);
-            return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
-          },
-          put: async ({ sql: on, announce }, line) => {
-            await putRoom(on, line);
-            await restoreRoomCounters(restore, line, line.lastTsMs, line.messageCount);
-            announce(roomChanged(line, 'imported'));
-          },
-        }),
-      ),
-    ],
-    [
-      'messaging.message',
-      erased(
-        new TableRecords<MessageLine, Reads, Writes>(access, {
-          page: (_scope, after, limit) =>
-            pageOfPlaces(
-              sql,
-              'rooms',
-              after,
-              limit,
-              async (roomId, afterMs) => {
-                const room = await rooms.get(roomId);
-                return room === undefined ? [] : (await messages.read(room, { afterMs, limit })).items;
-              },
-              (message) => lineOf<MessageLine>({ type: 'messaging.message', ...message }),
-            ),
-          stored: async (_on, { roomId, tsMs }) => {
-            const message = await messages.at(roomId, tsMs);
-            return message === undefined
-              ? undefined
-              : lineOf<MessageLine>({ type: 'messaging.message', ...message });
-          },
-          obstacle: async ({ sql: on }, { roomId }, coming) =>
-            coming?.references === true || (await rooms.get(roomId, on)) !== undefined
-              ? null
-              : orphan(`The room ${roomId}`),
-          put: async ({ sql: on, announce }, line) => {
-            const room = await rooms.get(line.roomId, on);
-            if (room === undefined) return;
-            await restoreMessage(
-              restore,
-              room,
-              withoutType<Message>(line),
-              await messages.at(line.roomId, line.tsMs),
-            );
-            await markNames(on, messagesOwner, [{ kind: 'messages', collection: line.roomId, id: line.id }]);
-            announce(messageImported(room, line.id));
-          },
-        }),
-      ),
-    ],
-    [
-      'messaging.direct',
-      erased(
-        new TableRecords<DirectLine, Reads, Writes>(access, {
-          page: (_scope, after, limit) =>
-            pageOfPlaces(
-              sql,
-              'agents',
-              after,
-              limit,
-              async (agentId, afterMs) => (await inboxes.read(agentId, { afterMs, limit })).items,
-              (message) => lineOf<DirectLine>({ type: 'messaging.direct', ...message }),
-            ),
-          stored: async (_on, { to, tsMs }) => {
-            const message = await inboxes.at(to, tsMs);
-            return message === undefined
-              ? undefined
-              : lineOf<DirectLine>({ type: 'messaging.direct', ...message });
-          },
-          obstacle: async ({ sql: on }, { to }, coming) =>
-            coming?.references === true || (await identities.get(to, on)) !== undefined
-              ? null
-              : orphan(`The identity ${to}`),
-          put: async ({ announce }, line) => {
-            await restoreDirect(restore, withoutType<DirectMessage>(line));
-            announce(imported('direct', line.id, { audience: 'recipient', recipient: line.to }));
-          },
-        }),
-      ),
-    ],
+    ['messaging.identity', erased(new TableRecords(access, identityTable(options)))],
+    ['messaging.room', erased(new TableRecords(access, roomTable(options)))],
+    ['messaging.message', erased(new TableRecords(access, messageTable(options)))],
+    ['messaging.direct', erased(new TableRecords(access, directTable(options)))],
   ];
+}
+
+function identityTable({ sql, identities }: MessagingRecordsOptions): TableKind<IdentityLine, Reads, Writes> {
+  return {
+    page: async (_scope, after, limit) => {
+      const ids = await idsAfter(sql, 'agents', after, limit);
+      const found = await identities.many(ids);
+      const lines = await Promise.all(
+        ids.flatMap((id) => found.get(id) ?? []).map((identity) => identityLine(sql, identity)),
+      );
+      return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
+    },
+    stored: async ({ sql: on }, { id }) => {
+      const identity = await identities.get(id, on);
+      return identity === undefined ? undefined : identityLine(on, identity);
+    },
+    obstacle: async ({ sql: on }, { id, keys }) => {
+      const [taken] = await query<{ agent_id: string }>(
+        on,
+        `SELECT agent_id FROM messaging.agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2
+          LIMIT 1`,
+        [keys.map(({ publicKey }) => publicKey), id],
+      );
+      return taken === undefined
+        ? null
+        : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${taken.agent_id}.` };
+    },
+    put: async ({ sql: on, announce }, line) => {
+      await putIdentity(on, line);
+      announce(imported('identity', line.id, { audience: 'public' }));
+    },
+  };
+}
+
+function roomTable(options: MessagingRecordsOptions): TableKind<RoomLine, Reads, Writes> {
+  const { sql, restore, rooms } = options;
+  return {
+    page: async ({ withSecrets }, after, limit) => {
+      const ids = await idsAfter(sql, 'rooms', after, limit);
+      const found = await rooms.many(ids);
+      const lines = await Promise.all(
+        ids.flatMap((id) => found.get(id) ?? []).map((room) => roomLine(options, sql, room, withSecrets)),
+      );
+      return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
+    },
+    // Every store has the global room; an import adds to it.
+    stored: async ({ sql: on }, { id }) => {
+      const room = id === globalRoomId ? undefined : await rooms.get(id, on);
+      return room === undefined ? undefined : roomLine(options, on, room, false);
+    },
+    essence: ({ key_hash: _key_hash, ...rest }) => rest,
+    obstacle: async ({ sql: on }, { id, owner, name }) => {
+      const holder = owner === null ? undefined : await rooms.own(owner, name, on);
+      return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+    },
+    put: async ({ sql: on, announce }, line) => {
+      await putRoom(on, line);
+      await restoreRoomCounters(restore, line, line.lastTsMs, line.messageCount);
+      announce(roomChanged(line, 'imported'));
+    },
+  };
+}
+
+function messageTable({
+  sql,
+  restore,
+  rooms,
+  messages,
+}: MessagingRecordsOptions): TableKind<MessageLine, Reads, Writes> {
+  return {
+    page: (_scope, after, limit) =>
+      pageOfPlaces(
+        sql,
+        'rooms',
+        after,
+        limit,
+        async (roomId, afterMs) => {
+          const room = await rooms.get(roomId);
+          return room === undefined ? [] : (await messages.read(room, { afterMs, limit })).items;
+        },
+        (message) => lineOf<MessageLine>({ type: 'messaging.message', ...message }),
+      ),
+    stored: async (_on, { roomId, tsMs }) => {
+      const message = await messages.at(roomId, tsMs);
+      return message === undefined
+        ? undefined
+        : lineOf<MessageLine>({ type: 'messaging.message', ...message });
+    },
+    obstacle: async ({ sql: on }, { roomId }, coming) =>
+      coming?.references === true || (await rooms.get(roomId, on)) !== undefined
+        ? null
+        : orphan(`The room ${roomId}`),
+    put: async ({ sql: on, announce }, line) => {
+      const room = await rooms.get(line.roomId, on);
+      if (room === undefined) return;
+      await restoreMessage(
+        restore,
+        room,
+        withoutType<Message>(line),
+        await messages.at(line.roomId, line.tsMs),
+      );
+      await markNames(on, messagesOwner, [{ kind: 'messages', collection: line.roomId, id: line.id }]);
+      announce(messageImported(room, line.id));
+    },
+  };
+}
+
+function directTable({
+  sql,
+  restore,
+  identities,
+  inboxes,
+}: MessagingRecordsOptions): TableKind<DirectLine, Reads, Writes> {
+  return {
+    page: (_scope, after, limit) =>
+      pageOfPlaces(
+        sql,
+        'agents',
+        after,
+        limit,
+        async (agentId, afterMs) => (await inboxes.read(agentId, { afterMs, limit })).items,
+        (message) => lineOf<DirectLine>({ type: 'messaging.direct', ...message }),
+      ),
+    stored: async (_on, { to, tsMs }) => {
+      const message = await inboxes.at(to, tsMs);
+      return message === undefined ? undefined : lineOf<DirectLine>({ type: 'messaging.direct', ...message });
+    },
+    obstacle: async ({ sql: on }, { to }, coming) =>
+      coming?.references === true || (await identities.get(to, on)) !== undefined
+        ? null
+        : orphan(`The identity ${to}`),
+    put: async ({ announce }, line) => {
+      await restoreDirect(restore, withoutType<DirectMessage>(line));
+      announce(imported('direct', line.id, { audience: 'recipient', recipient: line.to }));
+    },
+  };
 }
 
 function imported(noun: string, id: string, more: Partial<Change>): Change {
