@@ -413,7 +413,7 @@ test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])(
   },
 );
 
-test('a cached document shows the last write, and one caller cannot change what others read', async () => {
+test('a document shows the last write, and one caller cannot change what others read', async () => {
   const path = '/v1/data/kept/plan';
   const operator = operatorCaller('default', 'scout');
   for (const round of [1, 2, 3]) {
