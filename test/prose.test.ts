@@ -1,10 +1,21 @@
-/** Comments and errors are in plain English: no known tic, and an error about a limit names the limit. */
+/** Comments, errors and pages are in plain English: no known tic, and an error about a limit names the limit. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '..');
 const folders = ['src', 'scripts', 'bench'];
+
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'llms.txt',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    // The page of measurements quotes the names of rows.
+    .filter((name) => name.endsWith('.md') && name !== 'performance.md')
+    .map((name) => join('docs', name)),
+];
 
 /** AICQ's sentences, which clients compare byte by byte. */
 const exempt: ReadonlySet<string> = new Set(['src/messaging/refusals.ts']);
@@ -33,7 +44,6 @@ const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bgo(?:es)? on\b/, 'continues'],
   [/\bany more\b/, 'no longer'],
   [/\bh[eo]lds? up\b/, 'delays'],
-  [/\bsomebody\b/i, 'an agent, a caller'],
   [/\blook(?:s|ed)? through\b/, 'scans'],
   [/\b(?:is|are|was|were) told\b/, 'gets'],
   [/\bby turns\b/, 'alternately'],
@@ -81,8 +91,7 @@ function ticsIn(prose: readonly Prose[]): string[] {
 
 /**
  * Errors right after a comparison with a limit whose sentence names neither the limit nor its value.
- * `limitError` and
- * `exceeds` name both, so they are not errors of this kind.
+ * `limitError` and `exceeds` name both, so they are not errors of this kind.
  */
 function unnamedLimits(file: string, source: string): string[] {
   const site =
@@ -117,6 +126,16 @@ describe('plain English', () => {
   test('no comment and no text has a known tic', () => {
     expect(checked.length).toBeGreaterThan(200);
     expect(checked.flatMap((file) => ticsIn(proseIn(file, readFileSync(file, 'utf8'))))).toEqual([]);
+  });
+
+  test('no page has a known tic', () => {
+    expect(pages.length).toBeGreaterThan(25);
+    const lines = pages.flatMap((file) =>
+      readFileSync(join(root, file), 'utf8')
+        .split('\n')
+        .map((text, at) => ({ file, line: at + 1, text })),
+    );
+    expect(ticsIn(lines)).toEqual([]);
   });
 
   test('an error about a limit names the limit', () => {

@@ -6,11 +6,9 @@ import type { OperationTable } from './operation.js';
 
 /**
  * How the text of a flag becomes the value of a field. The default is `text`. `file` is the content of the
- * named
- * file, `secret` the same without white space at its ends, `json` its JSON; `none` sends null; `is` sends a
- * fixed value.
- * `numberOrNone` reads the word `none` as null. Without its flag a field has the value of the variable `env`,
- * or `otherwise`.
+ * named file, `secret` the same without white space at its ends, `json` its JSON; `none` sends null; `is`
+ * sends a fixed value. `numberOrNone` reads the word `none` as null. Without its flag a field has the value
+ * of the variable `env`, or `otherwise`.
  */
 export type FlagKind =
   | 'number'
@@ -47,8 +45,8 @@ export interface CommandHint {
   needsFlag?: true;
   /**
    * For an answer that is a list: its columns, and the text for an empty list. A column shows a field, a
-   * member of it
-   * (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list if it is not `items`.
+   * member of it (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list if it is not
+   * `items`.
    */
   table?: {
     columns: Readonly<Record<string, string>>;

@@ -44,7 +44,7 @@ export interface Operation {
   /** False: does not write, so a read-only token may call it. By default every method but GET writes. */
   writes?: false;
   /** An identity changes only itself, so a link's scopes do not restrict it. */
-  ofItself?: true;
+  changesOnlyItself?: true;
   /** Safe to repeat, so a client sends it again if the answer was lost. Reads always are. */
   repeatable?: true;
   /** POST, PUT or PATCH without a body. */

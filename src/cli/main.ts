@@ -177,9 +177,7 @@ function usageText(text: string): string {
   const [, unknown] = /unknown command '(.+?)'/.exec(text) ?? [];
   const meant = unknown === undefined ? undefined : commandWith(unknown, process.argv.slice(2), commandTree);
   // Commander suggests similar spellings, which is less useful than the same words in another order.
-  const sentence = (meant === undefined ? text : text.replace(/\(Did you mean .*\)/, ''))
-    .trim()
-    .replace(/^error: /, '');
+  const sentence = plainUsage(meant === undefined ? text : text.replace(/\(Did you mean .*\)/, ''));
   const fix =
     meant === undefined
       ? '"--help" after a command shows its options and examples.'
@@ -187,6 +185,21 @@ function usageText(text: string): string {
   if (program.opts()['json'] === true || process.argv.includes('--json'))
     return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence, fix })}\n`;
   return `error ${sentence}\nfix   ${fix}\n`;
+}
+
+/** Commander's words as sentences: `Unknown command "dat". Did you mean "data"?` */
+function plainUsage(text: string): string {
+  return text
+    .trim()
+    .replace(/^error: /, '')
+    .replace(/^unknown (command|option) '(.*?)'/, 'Unknown $1 "$2".')
+    .replace(/^missing required argument '(.*?)'/, 'The argument <$1> is missing.')
+    .replace(/^option '(.*?)' argument missing/, 'The option $1 has no value.')
+    .replace(
+      /^too many arguments(?: for '(.*?)')?\. Expected (\d+) arguments? but got (\d+)\.?/,
+      'Too many arguments: expected $2, got $3.',
+    )
+    .replace(/\s*\(Did you mean (?:one of )?(.*?)\?\)/, ' Did you mean "$1"?');
 }
 
 function examplesText(examples: readonly string[]): string {

@@ -105,7 +105,7 @@ export const operationSchema = z
     z.strictObject({
       op: z.literal('lock.release'),
       name: z.string(),
-      if_fence: z.int().min(1).optional().describe('Only the acquisition with this number'),
+      if_fence: z.int().min(1).optional().describe('Only if the lock has this number'),
     }),
     z.strictObject({
       op: z.literal('room.post'),

@@ -42,7 +42,7 @@ export const errorKinds = {
   /** The fencing number is lower than the lease's, or the lease has expired. */
   fenced: { status: 409, exit: 5, title: 'The fencing number is out of date' },
   /** A record with this name or id exists already. */
-  already_exists: { status: 409, exit: 5, title: 'It exists already' },
+  already_exists: { status: 409, exit: 5, title: 'The record exists already' },
   /** The `_id` of a document to write belongs to a document of another user or namespace. */
   id_collision: { status: 409, exit: 5, title: 'The id belongs to another document' },
   /** If-Match or ifVersion named a version that is not the current one. */
@@ -52,7 +52,7 @@ export const errorKinds = {
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
   /** The client disconnected during long work. No client reads this answer; logs and metrics count it. */
-  cancelled: { status: 499, exit: 1, title: 'The caller has gone away' },
+  cancelled: { status: 499, exit: 1, title: 'The client disconnected' },
   /** The complete request did not arrive in time. */
   request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },
   /** The headers of the request are larger than the limit. */
@@ -88,7 +88,7 @@ export const errorKinds = {
   /** A database server that a backend needs does not answer. */
   backend_unavailable: { status: 503, exit: 6, title: 'The database behind this does not answer' },
   /** The server or store is closing. */
-  closed: { status: 503, exit: 6, title: 'Closing' },
+  closed: { status: 503, exit: 6, title: 'The server is stopping' },
   /** Another process owns the data directory; the message names it. */
   locked: { status: 503, exit: 5, title: 'Another process owns the data directory' },
   /** The data was written by a newer version of Stoa. */
@@ -143,6 +143,16 @@ export class StoaError extends Error {
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/**
+ * The reason of a failed call of the file system, for a sentence that names the path itself:
+ * `no such file or directory (ENOENT)`. Other errors have their message.
+ */
+export function fileReasonOf(thrown: unknown): string {
+  const message = messageOf(thrown);
+  const [, code, reason] = /^(E[A-Z]+): (.+?), \w+(?: '.*')?$/s.exec(message) ?? [];
+  return code === undefined ? message : `${reason} (${code})`;
 }
 
 /** The complaint of `JSON.parse` without the text that it quotes, which may contain a secret. */

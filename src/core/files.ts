@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, chmod, mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { StoaError, messageOf } from './errors.js';
+import { StoaError, fileReasonOf } from './errors.js';
 
 /** Only the owner can read a file, also in a directory that others can enter. */
 export const privateFile = 0o600;
@@ -108,7 +108,7 @@ export function fileFailure(directory: string, error: unknown): unknown {
     });
   }
   if (noRight.has(code)) {
-    return new StoaError('invalid_config', `${directory} cannot be written: ${messageOf(error)}.`, {
+    return new StoaError('invalid_config', `${directory} cannot be written: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Let the user that runs Stoa write there, or choose another directory.',
     });

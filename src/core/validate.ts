@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { StoaError } from './errors.js';
 import { limitDefinitions } from './settings/limits.js';
 import { checkListCounts } from './list-counts.js';
+import { fieldComplaint } from './field-complaint.js';
 
 export interface FieldError {
   /**
@@ -12,6 +13,9 @@ export interface FieldError {
   field: string;
   message: string;
 }
+
+/** An issue has the value that it is about. */
+const withInput = { reportInput: true } as const;
 
 /**
  * The newest output of a schema. A route validates a body and passes it to its service, which validates
@@ -26,7 +30,7 @@ export function check(
   listItemsMax: number = limitDefinitions.listItemsMax.default,
 ): z.ZodSafeParseResult<unknown> {
   checkListCounts(schema, value, listItemsMax);
-  const outcome = schema.safeParse(value);
+  const outcome = schema.safeParse(value, withInput);
   // A default value is not validated by its schema, so it is not remembered.
   if (outcome.success && value !== undefined)
     newest = {
@@ -44,7 +48,7 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
     return value as z.output<Schema>;
   }
   checkListCounts(schema, value, limitDefinitions.listItemsMax.default);
-  const outcome = schema.safeParse(value);
+  const outcome = schema.safeParse(value, withInput);
   if (outcome.success) return outcome.data;
   throw invalidFields(fieldErrors(outcome.error));
 }
@@ -69,16 +73,11 @@ export function fieldErrors(
       const path = [...where, ...issue.path, ...(name === undefined ? [] : [name])].join('.');
       found.push({
         field: path.slice(0, fieldCharactersMax),
-        message: name === undefined ? messageOf(issue) : 'is unknown',
+        message: name === undefined ? fieldComplaint(issue) : 'is unknown',
       });
     }
   }
   return found;
-}
-
-/** A message for a missing field: the schema's own message describes the union or the type instead. */
-function messageOf({ code, message }: z.core.$ZodIssue): string {
-  return code === 'invalid_type' && message.endsWith('received undefined') ? 'is missing' : message;
 }
 
 const namedMax = 5;
@@ -87,11 +86,15 @@ const namedMax = 5;
 export function invalidFields(errors: readonly FieldError[]): StoaError {
   const sentences = errors
     .slice(0, namedMax)
-    .map(({ field, message }) =>
-      field === '' ? withoutPeriod(message) : `${field}: ${withoutPeriod(message)}`,
-    );
+    .map(({ field, message }) => sentenceOf(field, withoutPeriod(message)));
   const more = errors.length > namedMax ? `; and ${errors.length - namedMax} more` : '';
   return new StoaError('invalid_request', `${sentences.join('; ')}${more}.`, { details: { errors } });
+}
+
+/** `body.name is missing`, or `body.name: The text contains …` for a message that is a sentence. */
+function sentenceOf(field: string, message: string): string {
+  if (field === '') return message;
+  return /^[a-z]/.test(message) ? `${field} ${message}` : `${field}: ${message}`;
 }
 
 /** Joined messages end with one period. */

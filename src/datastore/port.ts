@@ -30,7 +30,7 @@ export interface DataCapabilities {
    * `recordAccess` reports the exact moment when recorded reads become visible. Other backends make them
    * visible some time before `recordAccess` resolves.
    */
-  readonly tellsAccessVisible: boolean;
+  readonly reportsAccessVisible: boolean;
   /** True if `_id` is the primary key. Documents of two owners can then have the same id. */
   readonly sharedIds: boolean;
   /**
@@ -185,7 +185,7 @@ export interface DocumentReads {
   /**
    * Adds up counted reads of any users. Changes nothing else, and skips documents that no longer exist. It
    * fails as a whole, or with `PartlyRecorded` where the other reads were added. A backend with
-   * `tellsAccessVisible` calls `onVisible` before any reader can see the new counts.
+   * `reportsAccessVisible` calls `onVisible` before any reader can see the new counts.
    */
   recordAccess(
     reads: readonly AccessRead[],

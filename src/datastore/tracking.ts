@@ -58,7 +58,7 @@ export class AccessTracker {
 
   constructor(options: AccessTrackerOptions) {
     this.#options = options;
-    this.#exact = options.port.capabilities.tellsAccessVisible;
+    this.#exact = options.port.capabilities.reportsAccessVisible;
   }
 
   /**

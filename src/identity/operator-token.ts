@@ -1,7 +1,7 @@
 /** The operator's token: made at the first start, kept in a file that only its owner can read. */
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../core/errors.js';
+import { StoaError, fileReasonOf } from '../core/errors.js';
 import { isMissing, privateFile, writeDurably } from '../core/files.js';
 import { isOperatorToken, newOperatorToken } from './tokens.js';
 
@@ -31,7 +31,7 @@ async function readOperatorToken(path: string): Promise<string | undefined> {
     text = await readFile(path, 'utf8');
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_config', `${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the file.',
     });

@@ -62,7 +62,7 @@ async function saw(stoa: Stoa, caller: Caller): Promise<void> {
   if (before !== undefined && nowMs - before < renewEveryMs) return;
   renewedAtMs.set(name, nowMs);
   try {
-    await stoa.registry.sawAgent(caller);
+    await stoa.registry.recordAgentCall(caller);
     await stoa.workspaces.renewClaims(caller);
   } catch (error) {
     // The call itself does not depend on it.

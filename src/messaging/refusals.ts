@@ -81,14 +81,37 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
+/** What all doors but AICQ's say instead, and what to do. */
+const elsewhere: Partial<Record<Refusal, readonly [about: string, fix: string]>> = {
+  roomName: ['The name of the room is not valid.', 'Use 1 to 50 letters, digits, hyphens and underscores.'],
+  roomKeyShort: ['The key of the room is missing or too short.', 'Use a key of 16 to 72 bytes.'],
+  roomKeyLong: ['The key of the room is too long.', 'Use a key of 16 to 72 bytes.'],
+  roomKeyRequired: ['The room is private, and the request has no key.', 'Send the key of the room.'],
+  bodyMissing: ['The message is empty.', 'Send a text.'],
+  messageLong: [
+    'The message exceeds 4,096 bytes (messageBytesMax).',
+    'Send several messages, or store the text as a document and post its key.',
+  ],
+  directLong: ['The message exceeds 8,192 bytes (directBytesMax).', 'Send several messages.'],
+  notAuthor: ['Another author wrote the message.', 'Only its author and the operator can delete a message.'],
+  messageUnknown: ['The message does not exist, or has expired.', 'Check the id of the message.'],
+  acknowledgeMissing: ['The list of ids is empty.', 'Send the ids of the messages to acknowledge.'],
+  acknowledgeMany: ['The request has more than 1,000 ids (acknowledgedIdsMax).', 'Send several requests.'],
+};
+
 /**
- * The error for a refusal, ready to throw. Programs recognise it by `details.reason`. With `about`, all doors but
- * AICQ's show that text.
+ * The error for a refusal, ready to throw. Programs recognise it by `details.reason`. AICQ's doors show the exact
+ * sentence of the table; all other doors show `about`.
  */
 export function refuse(refusal: Refusal, options: ErrorOptions & { about?: string } = {}): StoaError {
   const [code, sentence] = refusals[refusal];
-  const { about = sentence, details, ...rest } = options;
-  return new StoaError(code, about, { ...rest, details: { ...details, reason: refusal } });
+  const [aboutElsewhere = sentence, fix] = elsewhere[refusal] ?? [];
+  const { about = aboutElsewhere, details, ...rest } = options;
+  return new StoaError(code, about, {
+    ...(fix !== undefined && { fix }),
+    ...rest,
+    details: { ...details, reason: refusal },
+  });
 }
 
 /** Throws if a write expected another version of the room. */

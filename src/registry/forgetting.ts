@@ -10,7 +10,7 @@ const noGuard = { fence: null };
 export async function forgetAgent(writer: Writer, port: RegistryPort, agentId: string): Promise<void> {
   const request = { caller: operatorCaller() };
   try {
-    while (await writeOne(writer, request, port.thinSessions(null, agentId, noGuard, true)));
+    while (await writeOne(writer, request, port.deleteSomeSessions(null, agentId, noGuard, true)));
     await writeOne(writer, request, port.deleteAgent(null, agentId, noGuard, true));
   } catch (error) {
     const isOver = error instanceof StoaError && (error.code === 'not_found' || error.code === 'conflict');

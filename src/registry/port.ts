@@ -63,7 +63,7 @@ export interface RegistryPort {
    * Removes some closed sessions of an agent that is about to be deleted. Returns whether too many for one
    * write may be left.
    */
-  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<boolean>;
+  deleteSomeSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<boolean>;
   /** Only an agent at rest. With `forgets`, also one that is not present, whatever its state. */
   deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<void>;
   /** Refuses a commit if the agent has another version; an agent that does not exist has version 0. */
@@ -108,10 +108,10 @@ export interface RegistryPort {
   /** In the order of their ids of 64 digits. */
   listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>>;
   /** Records a call of the user, unless one was recorded recently. Does not create a user. */
-  sawUser(user: string): Step<void>;
+  recordUserCall(user: string): Step<void>;
   /** Renews the presence of an agent that calls, unless that was done recently. Does not create an agent. */
-  sawAgent(user: string, agent: string): Step<void>;
-  /** Whether `sawAgent` would write nothing, as far as this server knows. */
+  recordAgentCall(user: string, agent: string): Step<void>;
+  /** Whether `recordAgentCall` would write nothing, as far as this server knows. */
   isSeenLately(user: string, agent: string): boolean;
 
   /** Throws `already_exists` for an identity that speaks for another agent. */

@@ -183,7 +183,7 @@ export class RegistryService {
    */
   async deleteAgent(caller: Caller, agent: string, options: RemoveOptions = {}): Promise<string> {
     const agentId = await this.agents.idOf(caller, agent);
-    while (await this.#write(caller, this.steps.thinSessions(caller, agentId, options)));
+    while (await this.#write(caller, this.steps.deleteSomeSessions(caller, agentId, options)));
     await this.#write(caller, this.steps.deleteAgent(caller, agentId, options));
     return agentId;
   }
@@ -264,7 +264,7 @@ export class RegistryService {
   listUsers: RegistryUsers['list'] = (...given) => this.#users.list(...given);
 
   /** Records that the user called, but not with every call. */
-  async sawUser(caller: Caller): Promise<void> {
+  async recordUserCall(caller: Caller): Promise<void> {
     if (caller.everyUser) return;
     const user = userOf(caller, this.#limits);
     const known = await this.port.getUser(user);
@@ -272,21 +272,21 @@ export class RegistryService {
       known !== undefined &&
       this.port.nowMs() - known.record.last_seen_at >= this.#limits.lastSeenSeconds * 1_000;
     // A fenced caller still counts as seen. The call may be a read, which makes no agent.
-    if (isDue) await this.#write({ ...caller, fence: null, agent: null }, this.port.sawUser(user));
+    if (isDue) await this.#write({ ...caller, fence: null, agent: null }, this.port.recordUserCall(user));
   }
 
-  /** Whether `sawAgent` has nothing to write. */
+  /** Whether `recordAgentCall` has nothing to write. */
   isAgentSeenLately(caller: Caller): boolean {
     const acting = actingAgent(caller);
     return acting === null || this.port.isSeenLately(acting.user, acting.agent);
   }
 
   /** Renews the presence of the agent that calls, if the agent exists. */
-  async sawAgent(caller: Caller): Promise<void> {
+  async recordAgentCall(caller: Caller): Promise<void> {
     const acting = actingAgent(caller);
     if (acting === null || (await this.port.agentNamed(acting.user, acting.agent)) === undefined) return;
     const quiet = { ...caller, fence: null, agent: null };
-    await this.#write(quiet, this.port.sawAgent(acting.user, acting.agent));
+    await this.#write(quiet, this.port.recordAgentCall(acting.user, acting.agent));
   }
 
   /** Lets a messaging identity speak for an agent. */

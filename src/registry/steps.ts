@@ -109,11 +109,16 @@ export class RegistrySteps {
   }
 
   /** Write it repeatedly before `deleteAgent`, until it returns false. */
-  thinSessions(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<boolean> {
+  deleteSomeSessions(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<boolean> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
     const guard = guardOf(caller, options);
-    return this.#port.thinSessions(scopeOf(caller, id, this.#limits), id, guard, options.forgets ?? false);
+    return this.#port.deleteSomeSessions(
+      scopeOf(caller, id, this.#limits),
+      id,
+      guard,
+      options.forgets ?? false,
+    );
   }
 
   deleteAgent(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<void> {

@@ -1,7 +1,7 @@
 /** The keys that encrypt secrets: from the environment, or from a 0600 file beside the database. */
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, stat } from 'node:fs/promises';
-import { StoaError, messageOf } from '../core/errors.js';
+import { StoaError, fileReasonOf } from '../core/errors.js';
 import { KeyQueue } from '../core/waiting/key-queue.js';
 import { isMissing, privateFile, writeDurably } from '../core/files.js';
 
@@ -154,7 +154,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
   } catch (error) {
     // A node:fs error carries a code; a missing file means that this is the first start.
     if (isMissing(error)) return undefined;
-    throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
     });
   }

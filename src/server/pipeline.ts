@@ -225,7 +225,7 @@ class RoutePipeline {
       );
     }
     // A link restricts what an identity may do with the data of its user, not with itself and its messages.
-    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself);
+    const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.changesOnlyItself);
     if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the write scope.',

@@ -134,7 +134,7 @@ export interface Route {
   readonly repeatable: boolean;
   readonly versioned: boolean;
   readonly writes: boolean;
-  readonly ofItself: boolean;
+  readonly changesOnlyItself: boolean;
   readonly streams: boolean;
   /** The body is a stream of bytes in `request.body`. */
   readonly streamsBody: boolean;
@@ -202,7 +202,7 @@ function routeOf(
     repeatable: row.repeatable === true,
     versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',
-    ofItself: row.ofItself === true,
+    changesOnlyItself: row.changesOnlyItself === true,
     streams: row.streams !== undefined,
     streamsBody: row.upload === true,
     bodyLimit: row.bodyLimit ?? 'bodyBytesMax',

@@ -6,6 +6,6 @@ export const storeCapabilities = {
   changes: 'after-write',
   quotas: false,
   accessFlushMs: 10_000,
-  tellsAccessVisible: false,
+  reportsAccessVisible: false,
   sharedIds: true,
 } as const satisfies Partial<DataCapabilities>;

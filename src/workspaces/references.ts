@@ -39,8 +39,11 @@ export class References {
     if (meansId('project', reference)) return checkId('project', reference);
     const [workspaceName, projectName] = namesOf(reference);
     const workspace = await this.workspaceNamed(caller, workspaceName);
-    if (workspace === undefined)
+    if (workspace === undefined) {
+      // A name alone means a project of the default workspace, which exists from its first project.
+      if (!reference.includes('/')) throw await unknown('project', projectName, '', noNames);
       throw await unknown('workspace', workspaceName, '', this.#workspaces(caller));
+    }
     const found = await this.projectNamed(caller, workspace, projectName);
     if (found !== undefined) return found;
     const prefix = reference.includes('/') ? `${workspaceName}/` : '';
@@ -79,6 +82,8 @@ export function namesOf(reference: string): [workspace: string, project: string]
     });
   return second === undefined ? [defaultWorkspace, first] : [first, second];
 }
+
+const noNames: Read = () => Promise.resolve({ items: [], next: null });
 
 async function unknown(
   entity: 'workspace' | 'project',

@@ -143,7 +143,7 @@ const retry = z
   })
   .nullable()
   .describe(
-    'How long the task waits after a failed attempt: the base, doubled with each attempt, up to the maximum, less up to half of it by chance',
+    'How long the task waits after a failed attempt: the base, doubled with each further attempt, up to the maximum. A random part of up to half is subtracted',
   );
 
 export const newTaskSchema = z.strictObject({
@@ -208,7 +208,7 @@ export const askRequestSchema = z.strictObject({
   release: z
     .boolean()
     .optional()
-    .describe('Gives up the claim: the answer puts the task into the line, for any agent'),
+    .describe('Gives up the claim: after the answer, any agent can claim the task'),
 });
 export const answerRequestSchema = z.strictObject({ answer: text.min(1) });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });

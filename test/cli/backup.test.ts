@@ -56,13 +56,22 @@ describe('a chain of backups', () => {
         .items,
     ).toEqual(items);
     expect((await stoa(['backup', 'ls', backups])).stdout).toMatch(/^NAME +KIND +POSITION/);
+    expect(await stoa(['backup', 'ls', '--data', data])).toMatchObject({
+      status: 0,
+      stderr: 'No backups.\n',
+    });
   });
 
   test('is verified without being restored', async () => {
     expect(
       (await json<{ items: { ok: boolean }[] }>('backup', 'verify', backups)).items.map(({ ok }) => ok),
     ).toEqual([true, true, true]);
-    expect((await stoa(['backup', 'verify', path('nowhere')])).status).toBe(4);
+    expect(await stoa(['backup', 'verify', path('nowhere')])).toMatchObject({
+      status: 4,
+      stderr: expect.stringContaining(
+        `${path('nowhere')} cannot be read: no such file or directory (ENOENT).`,
+      ) as string,
+    });
   });
 
   test('is restored to a position, to a time and to a backup by name', async () => {

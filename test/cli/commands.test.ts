@@ -152,7 +152,8 @@ test.each([
 
 test('an unknown command without one clear suggestion is refused', async () => {
   expect((await stoa(['secrets', 'create', '--json'])).error().fix).toContain('--help');
-  expect((await stoa(['exprot'])).stderr).toContain('Did you mean export?');
+  expect((await stoa(['exprot'])).stderr).toContain('Unknown command "exprot". Did you mean "export"?');
+  expect((await stoa(['tasks', 'add', 'shop'])).stderr).toContain('The argument <command> is missing.');
 });
 
 test('an empty variable counts as not set', async () => {

@@ -104,7 +104,7 @@ describe('an agent', () => {
     });
     await expect(ann.room(id).read()).rejects.toMatchObject({
       code: 'forbidden',
-      message: 'room key required for private rooms',
+      message: 'The room is private, and the request has no key.',
     });
     await ann.room(id, 'a key of sixteen or more').post('inside');
     await expect(stoa.agent(await AgentKeys.generate()).direct.read()).rejects.toMatchObject({

@@ -1,6 +1,6 @@
 /**
- * Provides shared servers: one small HTTP server in the runner's own process.
- * A suite asks it by name, the first to ask waits for the start, and all are ended with the run.
+ * Provides shared servers: one small HTTP server in the runner's own process. A suite asks it by name, the
+ * first to ask waits for the start, and all are ended with the run.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';

@@ -185,7 +185,7 @@ export const dataSchemas = {
   },
   batch: {
     description:
-      'First the writes, then the reads. The writes are atomic where the backend supports it. At most ' +
+      'First the writes, then the reads. The writes are atomic if the backend supports it. At most ' +
       '1,000 keys and 16 MiB of values.',
     params: inNamespace,
     body: batchSchema,

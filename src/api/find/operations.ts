@@ -17,7 +17,7 @@ export const find = {
   reindex: {
     method: 'POST',
     path: '/v1/find/reindex',
-    summary: 'File documents, tasks and messages again for the search',
+    summary: 'Build the search index again from the records',
     principals: bearers,
     repeatable: true,
     streams: 'asked',

@@ -5,7 +5,7 @@ export const locks = {
   list: {
     method: 'GET',
     path: '/v1/locks',
-    summary: 'List locks that are held, in the order of their names',
+    summary: 'List the locks that agents hold, by name',
   },
   acquire: {
     method: 'PUT',

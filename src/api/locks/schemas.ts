@@ -28,7 +28,7 @@ export const lockSchemas = {
     description: '`released` is false if no agent held the lock. A lock of another holder is a 409.',
     params: ofLock,
     query: z.object({
-      if_fence: queryInteger(1).optional().meta({ description: 'Only the acquisition with this number.' }),
+      if_fence: queryInteger(1).optional().meta({ description: 'Only if the lock has this number.' }),
       force: queryBoolean()
         .optional()
         .meta({ description: 'Also a lock of another holder. Not for signed agents.' }),

@@ -38,7 +38,7 @@ export const aicqRooms = {
   getMessage: {
     method: 'GET',
     path: '/room/{room}/{message}',
-    summary: 'One message',
+    summary: 'Get a message',
     principals: readers,
     ...withKey,
     ...raw,

@@ -58,7 +58,7 @@ const statusSchema = z
           seen_ms_ago: count.describe('How long ago the server noted this'),
         }),
       )
-      .describe('The live servers that share the home; empty if one server has it to itself'),
+      .describe('The live servers that share the home; empty if only one server uses it'),
   })
   .meta({ id: 'Status' });
 

@@ -28,7 +28,7 @@ export const agents = {
   forget: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/forget',
-    summary: 'Remove an agent that is not present, in any status, with its sessions and its inbox',
+    summary: 'Forget an agent that is not present, with its sessions and its inbox',
     versioned: true,
     bodiless: true,
   },
@@ -88,7 +88,7 @@ export const agents = {
   getSession: {
     method: 'GET',
     path: '/v1/agents/{agent_id}/sessions/{session_id}',
-    summary: 'One session',
+    summary: 'Get a session',
   },
   closeSession: {
     method: 'DELETE',
@@ -157,6 +157,6 @@ export const links = {
     method: 'DELETE',
     path: '/v1/identities/{identity}/link',
     summary: 'Remove the link of a messaging identity',
-    ofItself: true,
+    changesOnlyItself: true,
   },
 } as const satisfies OperationTable;

@@ -3,7 +3,7 @@ import type { OperationTable } from '../operation.js';
 
 const withKey = { headers: { key: 'x-aicq-room-key' } } as const;
 /** A link with read access only restricts what an identity does with its user's rooms, which the service checks. */
-const own = { ofItself: true, bodyLimit: 'messagingRequestBytesMax' } as const;
+const own = { changesOnlyItself: true, bodyLimit: 'messagingRequestBytesMax' } as const;
 
 export const rooms = {
   list: {
@@ -34,7 +34,7 @@ export const rooms = {
     path: '/v1/rooms/{room}',
     summary: 'Delete a room with its messages',
     versioned: true,
-    ofItself: true,
+    changesOnlyItself: true,
   },
 } as const satisfies OperationTable;
 
@@ -49,7 +49,7 @@ export const messages = {
   post: {
     method: 'POST',
     path: '/v1/rooms/{room}/messages',
-    summary: "Post a message; a name that the user's rooms do not have creates the room",
+    summary: 'Post a message; a new name makes a room of the user',
     creates: true,
     location: '/v1/rooms/{room_id}/messages/{id}',
     ...withKey,
@@ -65,7 +65,7 @@ export const messages = {
     method: 'DELETE',
     path: '/v1/rooms/{room}/messages/{message}',
     summary: 'Delete a message, as its author or the operator',
-    ofItself: true,
+    changesOnlyItself: true,
   },
 } as const satisfies OperationTable;
 

@@ -192,7 +192,7 @@ export const tasks = {
     method: 'POST',
     path: '/v1/tasks/{task_id}/answer',
     summary:
-      'Answer the question of a task, which returns to its holder, or to the line if the holder is lost',
+      'Answer the question of a task, which returns to its holder, or to the queue if no agent holds it',
     repeatable: true,
   },
   release: {

@@ -14,7 +14,7 @@ import {
 import { operationNamed } from '../../api/index.js';
 import type { Stoa as Client } from '../../client/index.js';
 import type { Config } from '../../core/settings/config.js';
-import { StoaError, messageOf } from '../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../core/errors.js';
 import { operatorTokenPath } from '../../identity/operator-token.js';
 import type { Stoa } from '../../index.js';
 import { readLock } from '../../homes/directory/kernel/directory/lock.js';
@@ -131,7 +131,7 @@ export async function operatorToken(dataDir: string): Promise<string> {
   } catch (error) {
     throw new StoaError(
       'unauthenticated',
-      `The operator's token in ${path} cannot be read: ${messageOf(error)}.`,
+      `The operator's token in ${path} cannot be read: ${fileReasonOf(error)}.`,
       {
         cause: error,
         fix: 'Run as the user who started the server, or pass --token.',

@@ -1,7 +1,7 @@
 /** Options that name a file to read; `-` is standard input. */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { StoaError, messageOf } from '../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../core/errors.js';
 import { type Options, textOption } from '../definitions/definition.js';
 
 export async function readText(options: Options, name: string): Promise<string | undefined> {
@@ -11,7 +11,9 @@ export async function readText(options: Options, name: string): Promise<string |
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    throw new StoaError('invalid_request', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_request', `${file} cannot be read: ${fileReasonOf(error)}.`, {
+      cause: error,
+    });
   }
 }
 

@@ -4,7 +4,7 @@ import { open, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../core/settings/config.js';
-import { StoaError, errorKinds, messageOf } from '../../core/errors.js';
+import { StoaError, errorKinds, fileReasonOf } from '../../core/errors.js';
 import { makePrivateDirectory } from '../../core/files.js';
 import { type LockOwner, readLock } from '../../homes/directory/kernel/directory/lock.js';
 import { programPath } from './program-path.js';
@@ -57,7 +57,7 @@ async function makeDirectory(dataDir: string): Promise<void> {
   } catch (error) {
     throw new StoaError(
       'invalid_config',
-      `The data directory ${dataDir} cannot be created: ${messageOf(error)}.`,
+      `The data directory ${dataDir} cannot be created: ${fileReasonOf(error)}.`,
       { cause: error, fix: 'Use another directory with --data, or check the permissions.' },
     );
   }

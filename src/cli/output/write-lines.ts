@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { StoaError, messageOf } from '../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../core/errors.js';
 
 /** `-` is standard output. Only the owner can read the file. */
 export async function writeLines(file: string, lines: AsyncIterable<string | Uint8Array>): Promise<void> {
@@ -17,7 +17,7 @@ export async function writeLines(file: string, lines: AsyncIterable<string | Uin
     await rename(`${file}.partial`, file);
   } catch (error) {
     if (error instanceof StoaError) throw error;
-    throw new StoaError('invalid_request', `${file} cannot be written: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_request', `${file} cannot be written: ${fileReasonOf(error)}.`, {
       cause: error,
     });
   }

@@ -49,7 +49,7 @@ const windowPageItems = 1_000;
 const lateChangesMs = 30_000;
 
 /** The rest of a snapshot after everything has been reported. */
-interface Told {
+interface Reported {
   position: string;
   view: WatchView;
 }
@@ -63,8 +63,9 @@ export async function* watch<Item, Change>(
   await source.prepare?.(signal);
   while (!signal.aborted) {
     try {
-      const told: Told | undefined = at === undefined ? yield* snapshot(changes, source, signal) : undefined;
-      yield* live(changes, source, told ?? { position: at }, signal);
+      const reported: Reported | undefined =
+        at === undefined ? yield* snapshot(changes, source, signal) : undefined;
+      yield* live(changes, source, reported ?? { position: at }, signal);
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -79,7 +80,7 @@ async function* snapshot<Item, Change>(
   changes: ChangesClient,
   source: WatchSource<Item, Change>,
   signal: AbortSignal,
-): AsyncGenerator<WatchEvent<Item, Change>, Told> {
+): AsyncGenerator<WatchEvent<Item, Change>, Reported> {
   const view = new WatchView((change) => source.itemOf(change), source.ordered === true);
   const positions: string[] = [];
   for await (const { items, position } of source.pages(signal)) {
@@ -118,15 +119,15 @@ async function* snapshot<Item, Change>(
 async function* live<Item, Change>(
   changes: ChangesClient,
   source: WatchSource<Item, Change>,
-  told: Partial<Told>,
+  reported: Partial<Reported>,
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent<Item, Change>> {
-  let { view } = told;
-  let at = view === undefined ? undefined : told.position;
+  let { view } = reported;
+  let at = view === undefined ? undefined : reported.position;
   const forgetAtMs = Date.now() + lateChangesMs;
   for await (const { items, position } of changes.follow({
     ...source.filter,
-    since: told.position,
+    since: reported.position,
     positions: true,
     signal,
   })) {

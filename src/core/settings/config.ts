@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+import { StoaError, fileReasonOf, jsonFaultOf } from '../errors.js';
 import {
   type LimitName,
   type Limits,
@@ -257,7 +257,7 @@ function readConfigFile(given: unknown, directory: string | null): ConfigFile {
     if (!asked && isMissing(error)) return { path, settings: {}, limits: {} };
     throw new StoaError(
       'invalid_config',
-      `The configuration file ${path} cannot be read: ${messageOf(error)}.`,
+      `The configuration file ${path} cannot be read: ${fileReasonOf(error)}.`,
       { cause: error },
     );
   }

@@ -98,7 +98,7 @@ async function ensured(
 /** An agent that calls is running, so its status is updated. */
 async function alive(stoa: Stoa, caller: Caller, found: AgentAnswer): Promise<z.output<typeof agent>> {
   if (startable.has(found.status)) await stoa.registry.start(caller, found.agent_id);
-  await stoa.registry.sawAgent({ ...caller, agent: found.name });
+  await stoa.registry.recordAgentCall({ ...caller, agent: found.name });
   return shown(await stoa.registry.getAgent(caller, found.agent_id));
 }
 

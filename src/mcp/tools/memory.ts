@@ -67,7 +67,7 @@ const remember = defineTool({
         await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options),
       );
     if (typeof value !== 'number')
-      throw new StoaError('invalid_request', 'value: is not a number, which how "add" needs.');
+      throw new StoaError('invalid_request', 'value is not a number, but how "add" needs a number.');
     return written(await stoa.data.increment(caller, ns, name, value, options));
   },
 });

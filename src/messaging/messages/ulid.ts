@@ -19,7 +19,7 @@ function tenRandomBytes(): Buffer {
 }
 
 /** The sixteen random characters of an id, for stores that add the time themselves. */
-export function ulidChance(): string {
+export function ulidRandomPart(): string {
   return newUlid(0).slice(10);
 }
 

@@ -49,7 +49,7 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
       const opened = await bench.open();
       const { registry } = opened;
       await registry.listAgents(scout);
-      await registry.sawAgent(scout);
+      await registry.recordAgentCall(scout);
       await write(opened, alice);
       await expect(registry.start(scout, 'ghost')).rejects.toMatchObject({ code: 'not_found' });
       await expect(
@@ -163,7 +163,7 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
         await opened.pass(600);
         expect((await registry.getAgent(alice, 'scout')).presence).toBe('live');
         if (minute % 20 === 0) await write(opened, scout);
-        else await registry.sawAgent(scout);
+        else await registry.recordAgentCall(scout);
       }
       expect(opened.lost).toEqual([]);
       const { version, agent_id } = await registry.getAgent(alice, 'scout');

@@ -75,14 +75,14 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
     it('update `last seen` only once in a while', async () => {
       const opened = await bench.open();
       const { registry, clock } = opened;
-      await registry.sawUser(alice);
+      await registry.recordUserCall(alice);
       await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
       const { last_seen_at } = await registry.putUser(operator, 'alice');
       clock.nowMs += 59_000;
-      await registry.sawUser(alice);
+      await registry.recordUserCall(alice);
       expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(last_seen_at);
       clock.nowMs += 1_000;
-      await registry.sawUser(alice);
+      await registry.recordUserCall(alice);
       expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(isoTime(clock.nowMs));
     });
   });

@@ -17,7 +17,7 @@ export const errorFixes: Readonly<Record<ErrorCode, string>> = {
   not_found: 'Check the id or the name, and that the record belongs to the user of the token.',
   method_not_allowed: 'Use a method that the `Allow` header of the answer names.',
   conflict: 'Read the record again; its state decides what is possible.',
-  invalid_transition: 'Read the current status, and move through the statuses between.',
+  invalid_transition: 'Read the current status, and change it step by step.',
   quota_exceeded: 'Delete what is no longer needed, or ask the operator for a higher quota.',
   fenced: 'Stop: another holder has the lease. Claim or acquire it again before writing.',
   already_exists: 'Choose another name or id, or change the record that exists.',
@@ -45,7 +45,7 @@ export const errorFixes: Readonly<Record<ErrorCode, string>> = {
   locked: 'Use the server that owns the directory, or stop it first.',
   newer_data: 'Install the version of Stoa that wrote the data, or a newer one.',
   damaged_data: 'Run `stoa doctor`, or restore a backup.',
-  damaged_backup: 'Use another backup; `stoa backup verify` lists the good ones.',
+  damaged_backup: 'Use another backup; `stoa backup verify` shows which can be restored.',
   invalid_config: 'Correct the setting that the message names; `stoa config` lists all of them.',
   unreachable: 'Check the address, and that the server runs: `stoa status`.',
 };

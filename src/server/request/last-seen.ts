@@ -23,7 +23,7 @@ export class LastSeen {
 
   /** A write renews the presence of its agent itself. */
   saw(caller: Caller, writes: boolean): void {
-    if (!writes && caller.agent !== null) this.#sawAgent(caller, caller.agent);
+    if (!writes && caller.agent !== null) this.#recordAgentCall(caller, caller.agent);
     // An identity without a link has no user.
     if (caller.kind === 'operator' || caller.user === '') return;
     const nowMs = Date.now();
@@ -31,12 +31,12 @@ export class LastSeen {
     if (noted !== undefined && nowMs - noted < this.#pauseMs) return;
     this.#notedAtMs.set(caller.user, nowMs);
     this.#stoa.registry
-      .sawUser(caller)
+      .recordUserCall(caller)
       .catch((error: unknown) => this.#stoa.onError(error, 'recording that a user called'));
   }
 
   /** At most once in a while for a name, whether an agent has it or not. */
-  #sawAgent(caller: Caller, agent: string): void {
+  #recordAgentCall(caller: Caller, agent: string): void {
     const name = `${caller.user}\0${agent}`;
     const nowMs = Date.now();
     const noted = this.#agentsNotedAtMs.get(name);
@@ -44,7 +44,7 @@ export class LastSeen {
     this.#agentsNotedAtMs.set(name, nowMs);
     if (this.#stoa.registry.isAgentSeenLately(caller)) return;
     this.#stoa.registry
-      .sawAgent(caller)
+      .recordAgentCall(caller)
       .catch((error: unknown) => this.#stoa.onError(error, 'renewing the presence of an agent'));
   }
 }

@@ -10,7 +10,7 @@ import type { Page } from '../../core/paging.js';
 import type { Stoa } from '../../index.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
 import { validate } from '../../core/validate.js';
-import { goneOf } from '../request/gone.js';
+import { disconnectionOf } from '../request/disconnection.js';
 import { withProgress } from '../answer/progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
@@ -22,21 +22,21 @@ function settingsAnswer({ vectors }: Stoa, { embed_fields: fields, ...settings }
 
 const valueRoutes = routesOf('data', data, dataSchemas, {
   listNamespaces: ({ stoa, caller, query, reply }) =>
-    stoa.data.listNamespaces(caller, { ...query, signal: goneOf(reply) }),
+    stoa.data.listNamespaces(caller, { ...query, signal: disconnectionOf(reply) }),
   getSettings: async ({ stoa, caller, params }) =>
     settingsAnswer(stoa, await stoa.namespaceSettings.read(caller, params.namespace)),
   changeSettings: async ({ stoa, caller, params, body }) =>
     settingsAnswer(stoa, await stoa.namespaceSettings.change(caller, params.namespace, body)),
   list: ({ stoa, caller, params, query: { values, ...asked }, reply }) =>
     positioned<Page<KeySummary> | JsonText>(stoa, async () => {
-      const page = { ...asked, signal: goneOf(reply) };
+      const page = { ...asked, signal: disconnectionOf(reply) };
       if (values !== true) return stoa.data.listKeys(caller, params.namespace, page);
       return pageText(await stoa.data.listDocuments(caller, params.namespace, page));
     }),
   batch: ({ stoa, caller, params, body, idempotency }) =>
     stoa.data.batch(caller, params.namespace, body, idempotency),
   clear: async ({ stoa, caller, params, reply }) => ({
-    deleted: await stoa.data.clear(caller, params.namespace, { signal: goneOf(reply) }),
+    deleted: await stoa.data.clear(caller, params.namespace, { signal: disconnectionOf(reply) }),
   }),
   get: ({ stoa, caller, params }) => {
     const found = stoa.data.getRecord(caller, params.namespace, params.key);

@@ -8,7 +8,7 @@ import {
   workspaceSchemas,
 } from '../../api/workspaces/schemas.js';
 import { TaskQueue } from '../../workspaces/queue.js';
-import { goneSignal } from '../request/gone.js';
+import { disconnectSignal } from '../request/disconnection.js';
 import { answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
 
@@ -78,7 +78,7 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   claim: async ({ stoa, caller, params, body, reply, idempotency }) => {
     const acting = await stoa.registry.agents.actingAs(caller, body.agent_id);
     // A task must not go to a client that has disconnected while it waited.
-    const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
+    const signal = (body.wait ?? 0) > 0 ? disconnectSignal(reply) : undefined;
     const options = { signal, idempotency };
     const request = { ...body, agent_id: undefined };
     return (await stoa.workspaces.claimTask(acting, params.project_id, request, options)) ?? answer(204);

@@ -60,8 +60,7 @@ function droppedText(lines: number): string {
 
 /**
  * A file takes bytes at once or fails. A pipe or a terminal blocks its writer, so it is opened again in
- * non-blocking
- * mode: setting the mode on the descriptor itself would change it for other programs too.
+ * non-blocking mode: setting the mode on the descriptor itself would change it for other programs too.
  */
 function standardError(onLost: () => void): WriteNow {
   const kind = fstatSync(2);

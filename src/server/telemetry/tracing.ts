@@ -1,7 +1,6 @@
 /**
  * Spans through OpenTelemetry's API: one for each request, with child spans for its transactions and database
- * calls.
- * The SDK that the process registered decides which spans are recorded and where they are sent.
+ * calls. The SDK that the process registered decides which spans are recorded and where they are sent.
  */
 import type { Context, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';

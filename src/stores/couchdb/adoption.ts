@@ -28,7 +28,7 @@ export class Adoption {
    * When each namespace was last scanned, by the clock of this process, which is never set back. It saves a
    * query to CouchDB for each list.
    */
-  readonly #lookedAtMs = new LRUCache<string, number>({ max: rememberedMax });
+  readonly #scannedAtMs = new LRUCache<string, number>({ max: rememberedMax });
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
@@ -41,14 +41,14 @@ export class Adoption {
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     const startMs = performance.now();
-    const lastMs = this.#lookedAtMs.get(id);
+    const lastMs = this.#scannedAtMs.get(id);
     const intervalMs = this.#options.limits.foreignDocumentsSeconds * 1_000;
     if (!isFresh && lastMs !== undefined && startMs - lastMs < intervalMs) return;
-    await this.#look(scope, signal);
-    this.#lookedAtMs.set(id, startMs);
+    await this.#scan(scope, signal);
+    this.#scannedAtMs.set(id, startMs);
   }
 
-  async #look(scope: Scope, signal: Cancellation | undefined): Promise<void> {
+  async #scan(scope: Scope, signal: Cancellation | undefined): Promise<void> {
     const { client, writes, database } = this.#options;
     for (;;) {
       checkWanted(signal);

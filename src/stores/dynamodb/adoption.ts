@@ -23,9 +23,9 @@ const rememberedMax = 10_000;
 /**
  * The largest share of the time in which a namespace is scanned: a scan reads all of it and costs capacity.
  */
-const lookingShare = 0.1;
+const scanShare = 0.1;
 
-interface Look {
+interface Scan {
   /**
    * When the next scan may begin, by the clock of this process, which is never set back; Infinity while a
    * scan waits or runs.
@@ -44,7 +44,7 @@ interface Look {
 export class Adoption {
   readonly #options: AdoptionOptions;
   /** By namespace; a failed scan is dropped. It saves a round trip to DynamoDB for each list. */
-  readonly #looks = new LRUCache<string, Look>({ max: rememberedMax });
+  readonly #scans = new LRUCache<string, Scan>({ max: rememberedMax });
   /** Scans in the background, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;
@@ -56,23 +56,23 @@ export class Adoption {
   /** Resolves when the namespace was scanned once; with `isFresh`, after a scan that begins now. */
   async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
     if (isFresh) {
-      await this.#look(scope);
+      await this.#scan(scope);
       return;
     }
     const id = scopeKeyOf(scope);
-    let look = this.#looks.get(id);
-    if (look === undefined) {
-      look = { dueMs: Infinity, done: Promise.resolve() };
-      look.done = this.#first(scope, look);
-      this.#looks.set(id, look);
+    let scan = this.#scans.get(id);
+    if (scan === undefined) {
+      scan = { dueMs: Infinity, done: Promise.resolve() };
+      scan.done = this.#first(scope, scan);
+      this.#scans.set(id, scan);
     }
     try {
-      await look.done;
+      await scan.done;
     } catch (error) {
-      this.#looks.delete(id);
+      this.#scans.delete(id);
       throw error;
     }
-    if (performance.now() >= look.dueMs) this.#lookBehind(scope, look);
+    if (performance.now() >= scan.dueMs) this.#scanInBackground(scope, scan);
   }
 
   /** A running scan ends with the connection. */
@@ -81,36 +81,36 @@ export class Adoption {
   }
 
   /** Another process may have scanned it first: then the next scan runs in the background. */
-  async #first(scope: Scope, look: Look): Promise<void> {
-    if (await this.#wasLookedThrough(scope)) {
-      look.dueMs = 0;
+  async #first(scope: Scope, scan: Scan): Promise<void> {
+    if (await this.#wasScanned(scope)) {
+      scan.dueMs = 0;
       return;
     }
-    await this.#timed(scope, look);
-    await this.#keepLook(scope);
+    await this.#timed(scope, scan);
+    await this.#recordScan(scope);
   }
 
-  #lookBehind(scope: Scope, look: Look): void {
-    look.dueMs = Infinity;
+  #scanInBackground(scope: Scope, scan: Scan): void {
+    scan.dueMs = Infinity;
     this.#behind = this.#behind
-      .then(() => (this.#isClosed ? undefined : this.#timed(scope, look)))
+      .then(() => (this.#isClosed ? undefined : this.#timed(scope, scan)))
       .catch((error: unknown) => {
-        look.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
+        scan.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
         if (!this.#isClosed)
           process.emitWarning(
-            `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
+            `scanning for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
           );
       });
   }
 
-  async #timed(scope: Scope, look: Look): Promise<void> {
+  async #timed(scope: Scope, scan: Scan): Promise<void> {
     const startMs = performance.now();
-    await this.#look(scope);
-    const restMs = (performance.now() - startMs) * (1 / lookingShare - 1);
-    look.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
+    await this.#scan(scope);
+    const restMs = (performance.now() - startMs) * (1 / scanShare - 1);
+    scan.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
   }
 
-  async #wasLookedThrough(scope: Scope): Promise<boolean> {
+  async #wasScanned(scope: Scope): Promise<boolean> {
     const { client, tables } = this.#options;
     const { Item: kept } = await client.call('GetItem', {
       TableName: tables.namespaces,
@@ -120,7 +120,7 @@ export class Adoption {
     return kept?.['lookedAtMs'] !== undefined;
   }
 
-  async #keepLook(scope: Scope): Promise<void> {
+  async #recordScan(scope: Scope): Promise<void> {
     const { client, tables } = this.#options;
     await client.call('UpdateItem', {
       TableName: tables.namespaces,
@@ -131,7 +131,7 @@ export class Adoption {
     });
   }
 
-  async #look(scope: Scope): Promise<void> {
+  async #scan(scope: Scope): Promise<void> {
     const { client, tables, limits } = this.#options;
     let start: Item | undefined;
     do {

@@ -40,7 +40,7 @@ export class MemoryDataStore implements DocumentStore {
     quotas: false,
     valueBytesMax: null,
     accessFlushMs: 100,
-    tellsAccessVisible: false,
+    reportsAccessVisible: false,
     sharedIds: false,
   };
   readonly #namespaces = new Map<string, Namespace>();

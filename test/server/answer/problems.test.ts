@@ -155,7 +155,28 @@ test.each([
   const reply = await running.ask(method, path, { as: running.operator, body: {} });
   expect(reply.json).toMatchObject({
     status: 400,
-    detail: `${field}: is missing.`,
+    detail: `${field} is missing.`,
     errors: [{ field, message: 'is missing' }],
   });
+});
+
+test.each([
+  [
+    'GET',
+    '/v1/agents?status=gone',
+    undefined,
+    'query.status must be provisioning, running, idle, hibernating, stopping, stopped or error, got "gone".',
+  ],
+  ['POST', '/v1/workspaces', { name: 7 }, 'body.name must be text, got a number.'],
+  ['POST', '/v1/find', { q: '' }, 'body.q must have 1 or more characters, got 0.'],
+  ['POST', '/v1/users/ada/tokens', { expires_in: 0 }, 'body.expires_in must be 1 or more, got 0.'],
+  [
+    'POST',
+    '/v1/workspaces',
+    { name: 'w', claude_key: ['sk-secret'] },
+    'body.claude_key must be text, got a list.',
+  ],
+] as const)('%s %s with %j says the rule and what it got', async (method, path, body, detail) => {
+  const reply = await running.ask(method, path, { as: running.operator, ...(body && { body }) });
+  expect(reply.json).toMatchObject({ status: 400, detail });
 });

@@ -2,16 +2,16 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import fastify from 'fastify';
 import { expect, it } from 'vitest';
-import { goneOf, goneSignal } from '../../../src/server/request/gone.js';
+import { disconnectionOf, disconnectSignal } from '../../../src/server/request/disconnection.js';
 
 it('a caller that disconnected earlier is reported as gone', async () => {
   const app = fastify();
   const seen = new Promise((resolve) => {
     app.get('/', async (_request, reply) => {
-      const early = goneSignal(reply);
-      expect([goneOf(reply).aborted, early.aborted]).toEqual([false, false]);
+      const early = disconnectSignal(reply);
+      expect([disconnectionOf(reply).aborted, early.aborted]).toEqual([false, false]);
       await once(reply.raw, 'close');
-      resolve([goneOf(reply).aborted, early.aborted, goneSignal(reply).aborted]);
+      resolve([disconnectionOf(reply).aborted, early.aborted, disconnectSignal(reply).aborted]);
       return '';
     });
   });

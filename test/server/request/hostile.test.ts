@@ -251,7 +251,7 @@ describe('percent-encoding', () => {
     }
     expect((await running.ask('GET', `/v1/agents?${text}=1`, { as: running.alice })).status).toBe(400);
     expect((await running.ask('GET', `/find?q=${text}`)).json).toEqual({
-      error: expect.stringContaining('query.q: is not percent-encoded UTF-8'),
+      error: expect.stringContaining('query.q is not percent-encoded UTF-8'),
     });
   });
 

@@ -1,6 +1,6 @@
 /** `stoa status`: the status of the server and its store. */
 import type { Action } from '../../definitions/definition.js';
-import { sizeText } from '../../output/output.js';
+import { counted, sizeText } from '../../output/output.js';
 
 export const status: Action = async ({ connect, output }) => {
   const connection = await connect();
@@ -9,10 +9,18 @@ export const status: Action = async ({ connect, output }) => {
     output.value(answer);
     return;
   }
-  const { families, size_bytes, feed_bytes, servers, ...rest } = answer;
+  const { families, size_bytes, feed_bytes, servers, outbox, embedding, ...rest } = answer;
   output.value({
     answered_by: connection.stoa === undefined ? connection.where : `${connection.where} (no server runs)`,
     ...rest,
+    outbox:
+      outbox === null
+        ? 'unknown: its database does not answer'
+        : `${outbox.waiting} waiting, ${outbox.undeliverable} undeliverable`,
+    embedding:
+      embedding.model === null
+        ? 'off'
+        : `${embedding.model}, ${counted(embedding.waiting, 'document')} waiting${embedding.failing === null ? '' : `, failing: ${embedding.failing}`}`,
     size: sizeText(size_bytes),
     feed_size: sizeText(feed_bytes),
     families: Object.keys(families).length,

@@ -6,7 +6,7 @@ import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { type Config, loadConfig } from '../../../core/settings/config.js';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../../core/errors.js';
 import { operatorTokenPath } from '../../../identity/operator-token.js';
 import { type Stoa, type StoaOptions, openStoa, operatorCaller } from '../../../index.js';
 import { readLock } from '../../../homes/directory/kernel/directory/lock.js';
@@ -223,7 +223,7 @@ function readPem(path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_config', `The TLS file ${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the path and the permissions of the file.',
     });

@@ -1,4 +1,5 @@
 /** `stoa backup …`: makes backups, with or without a running server, and lists, verifies and prunes them. */
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
@@ -47,7 +48,15 @@ export const ls: Action = async ({ connect, output, globals }, [given]) => {
   // With --url the directory is on another machine.
   if (textOption(globals, 'url') !== undefined)
     show(output, await (await connect()).call('backups.list', { directory: given }));
-  else show(output, { next_cursor: null, ...(await (await archive()).list(directoryOf(given, globals))) });
+  else {
+    const directory = directoryOf(given, globals);
+    // Before the first backup the default directory does not exist.
+    const found =
+      given === undefined && !existsSync(directory)
+        ? { items: [], unreadable: [] }
+        : await (await archive()).list(directory);
+    show(output, { next_cursor: null, ...found });
+  }
 };
 
 function show(output: Output, found: BackupSummaries & { next_cursor: null }): void {

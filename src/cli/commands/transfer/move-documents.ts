@@ -6,7 +6,7 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Config } from '../../../core/settings/config.js';
 import { type MoveResult, moveDocuments, surveyDocuments } from '../../../datastore/transfer/move.js';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../../core/errors.js';
 import { type OpenedStore, capacityOf, openDataStoreAt } from '../../../open/datastore.js';
 import { type Output, counted } from '../../output/output.js';
 import { type Place, nameOf } from './move.js';
@@ -159,7 +159,9 @@ async function readState(path: string, names: Names): Promise<State | undefined>
     text = await readFile(path, 'utf8');
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_request', `${path} cannot be read: ${fileReasonOf(error)}.`, {
+      cause: error,
+    });
   }
   const state = parsedState(path, text);
   if (state.from === names.from && state.to === names.to) return state;

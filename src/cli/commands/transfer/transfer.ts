@@ -4,7 +4,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../core/errors.js';
 import { flagOf } from '../../../core/settings/settings.js';
 import { operatorCaller } from '../../../core/caller.js';
 import {
@@ -127,7 +127,9 @@ async function sizeOf(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_request', `${path} cannot be read: ${fileReasonOf(error)}.`, {
+      cause: error,
+    });
   }
 }
 

@@ -59,7 +59,7 @@ export class DirectoryDataStore implements DataPort {
     quotas: true,
     valueBytesMax: null,
     accessFlushMs: 1_000,
-    tellsAccessVisible: true,
+    reportsAccessVisible: true,
     sharedIds: false,
   };
   readonly verbs: DataVerbs;

@@ -1,7 +1,7 @@
 /** Opens a data directory as a kernel: creates it or checks it, and opens its shards. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { storeConfigDefaults } from '../../../core/settings/store-config.js';
 import { openEngine } from './engines/index.js';
@@ -180,7 +180,7 @@ async function makeDirectory(path: string): Promise<void> {
   } catch (error) {
     throw new StoaError(
       'invalid_config',
-      `The data directory ${path} cannot be created: ${messageOf(error)}.`,
+      `The data directory ${path} cannot be created: ${fileReasonOf(error)}.`,
       {
         cause: error,
         fix: 'Choose another directory with --data, or check the permissions.',
@@ -194,7 +194,7 @@ async function modifiedMs(path: string): Promise<number> {
     return (await stat(path)).mtimeMs;
   } catch (error) {
     if (isMissing(error)) return 0;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_config', `${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the data directory.',
     });

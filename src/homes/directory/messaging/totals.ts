@@ -10,9 +10,9 @@ export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined 
 
 /**
  * The busiest rooms, without their counts. The counts are read on request, so that a post in one of these
- * rooms writes nothing here. Counts only grow, so each of these rooms has at
- * least `floor` messages, and a room with fewer is not in the list. After a room of the list was deleted, the
- * others of the list and the most recently active rooms are compared again.
+ * rooms writes nothing here. Counts only grow, so each of these rooms has at least `floor` messages, and a
+ * room with fewer is not in the list. After a room of the list was deleted, the others of the list and the
+ * most recently active rooms are compared again.
  */
 export interface TopRow {
   ids: string[];

@@ -239,7 +239,7 @@ export class AgentVerbs {
    * Removes some sessions of an agent that is about to be deleted, if there are too many for one commit.
    * Returns their ids, or none if the rest can be deleted with the agent.
    */
-  thinSessions(
+  deleteSomeSessions(
     tx: Transaction,
     user: Buffer | null,
     agentId: string,

@@ -160,7 +160,7 @@ export class DirectoryRegistry implements RegistryPort {
     );
   }
 
-  thinSessions(
+  deleteSomeSessions(
     scope: UserScope,
     agentId: string,
     guard: WriteGuard,
@@ -168,7 +168,7 @@ export class DirectoryRegistry implements RegistryPort {
   ): DirectoryStep<boolean> {
     const { store, user } = this.#scopes.place(scope, agentId);
     return stepWithRoot(store, (tx, root) => {
-      const thinned = this.verbs.agents.thinSessions(tx, user, agentId, guard, forgets);
+      const thinned = this.verbs.agents.deleteSomeSessions(tx, user, agentId, guard, forgets);
       for (const id of thinned) this.#kernel.leaveIn(root, id);
       return thinned.length > 0;
     });
@@ -295,11 +295,11 @@ export class DirectoryRegistry implements RegistryPort {
     );
   }
 
-  sawUser(user: string): DirectoryStep<void> {
+  recordUserCall(user: string): DirectoryStep<void> {
     return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.saw(tx, user));
   }
 
-  sawAgent(user: string, agent: string): DirectoryStep<void> {
+  recordAgentCall(user: string, agent: string): DirectoryStep<void> {
     return this.callers.saw(user, agent);
   }
 

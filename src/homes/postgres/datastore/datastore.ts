@@ -57,7 +57,7 @@ export class PostgresDataStore implements DataPort {
     quotas: true,
     valueBytesMax: null,
     accessFlushMs: 1_000,
-    tellsAccessVisible: false,
+    reportsAccessVisible: false,
     sharedIds: false,
   };
   readonly #sql: PostgresSql;

@@ -14,7 +14,7 @@ import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
 import { isConcurrency } from '../database/errors.js';
-import { tokenGone, tokenIsLive } from '../identity/token-check.js';
+import { tokenRemovedError, tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
@@ -131,7 +131,7 @@ export class PlainSets {
     await withoutDeadlock(() => recordAgents(this.#sql, agents)).catch(storedPartly);
     return writes.map(({ scope, write, tokenId }) => {
       const version = versions.get(nameOf(scope, write.key));
-      if (version === undefined && tokenId !== null) return tokenGone();
+      if (version === undefined && tokenId !== null) return tokenRemovedError();
       if (version === undefined)
         throw new StoaError('internal', `PostgreSQL returned no row for the key "${write.key}".`);
       return {

@@ -154,7 +154,7 @@ export class PostgresIdentity implements IdentityPort {
     const ids = records.map(({ id }) => id);
     if (ids.length === 0) return [];
     await work.rows('DELETE FROM registry.owners WHERE id = ANY($1::text[])', [ids.map(tokenOwnerId)]);
-    await this.removals.tell(work, ids);
+    await this.removals.notify(work, ids);
     work.announce(...records.map((record) => tokenChange(kind, record)));
     // This server forgets them before the answer, not when its own notice comes back.
     work.afterCommit(() => ids.forEach(this.#options.onRemoved));

@@ -69,7 +69,7 @@ export class Removals {
     return performance.now() - this.#heardMs < silentMsMax;
   }
 
-  async tell(work: Work, ids: readonly string[]): Promise<void> {
+  async notify(work: Work, ids: readonly string[]): Promise<void> {
     for (let start = 0; start < ids.length; start += idsPerNotice)
       await work.rows('SELECT pg_notify($1, $2)', [
         channel,

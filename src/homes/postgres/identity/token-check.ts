@@ -29,10 +29,10 @@ export async function checkCallerToken(
 ): Promise<void> {
   if (tokenId === null) return;
   const [row] = await query<{ live: boolean }>(sql, findLive, [tokenId, time(nowMs)]);
-  if (row?.live !== true) throw tokenGone();
+  if (row?.live !== true) throw tokenRemovedError();
 }
 
-export function tokenGone(): StoaError {
+export function tokenRemovedError(): StoaError {
   return new StoaError('unauthenticated', 'The bearer token was revoked or has expired.', {
     fix: 'Make a new one with "stoa token create".',
   });

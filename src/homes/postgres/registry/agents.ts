@@ -107,7 +107,7 @@ export async function moveAgent(
  * Deletes some sessions of an agent that has too many to delete in one write. Returns true if there may still
  * be too many.
  */
-export async function thinSessions(
+export async function deleteSomeSessions(
   work: RegistryWork,
   userId: string | null,
   agentId: string,

@@ -144,9 +144,14 @@ export class PostgresRegistry implements RegistryPort {
     ).map(this.#view);
   }
 
-  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets = false): PostgresStep<boolean> {
+  deleteSomeSessions(
+    scope: UserScope,
+    agentId: string,
+    guard: WriteGuard,
+    forgets = false,
+  ): PostgresStep<boolean> {
     return this.#agentStep(scope, agentId, (work, userId) =>
-      agents.thinSessions(work, userId, agentId, guard, forgets),
+      agents.deleteSomeSessions(work, userId, agentId, guard, forgets),
     );
   }
 
@@ -250,11 +255,11 @@ export class PostgresRegistry implements RegistryPort {
     return lists.listUsers(this.#sql, page);
   }
 
-  sawUser(user: string): PostgresStep<void> {
-    return this.#step([userRow(user)], (work) => users.sawUser(work, user));
+  recordUserCall(user: string): PostgresStep<void> {
+    return this.#step([userRow(user)], (work) => users.recordUserCall(work, user));
   }
 
-  sawAgent(user: string, agent: string): PostgresStep<void> {
+  recordAgentCall(user: string, agent: string): PostgresStep<void> {
     return this.#step([], (work) => this.callers.saw(work, { user, agent }));
   }
 

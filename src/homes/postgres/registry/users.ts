@@ -67,7 +67,7 @@ export async function putUser(work: RegistryWork, user: string, change: UserChan
 }
 
 /** Does not create the user. */
-export async function sawUser(work: RegistryWork, user: string): Promise<void> {
+export async function recordUserCall(work: RegistryWork, user: string): Promise<void> {
   const seenBeforeMs = work.nowMs - work.limits.lastSeenSeconds * 1_000;
   await work.rows(
     'UPDATE registry.users SET last_seen_at = $2 WHERE user_id = $1 AND last_seen_at <= $3 AND name = $4',

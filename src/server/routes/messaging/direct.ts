@@ -2,7 +2,7 @@
 import { aicqDirect } from '../../../api/messaging/operations.js';
 import { aicqDirectSchemas } from '../../../api/messaging/schemas.js';
 import { addressOf } from '../../request/caller-address.js';
-import { goneSignal } from '../../request/gone.js';
+import { disconnectSignal } from '../../request/disconnection.js';
 import { routesOf } from '../../route.js';
 import { limited, signatureOf } from './gate.js';
 import { newestFirst, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
@@ -18,7 +18,13 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
     const waitMs = waitMsOf(query, messaging);
     if (isSet(query, 'pending')) {
       const afterMs = 'afterMs' in span ? span.afterMs : 0;
-      const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(reply));
+      const page = await messaging.direct.pending(
+        agentId,
+        afterMs,
+        span.limit,
+        waitMs,
+        disconnectSignal(reply),
+      );
       if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
       return {
         messages: page.items.map((message) => shownDirect(message, verify)),
@@ -26,7 +32,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         ...nextCursorOf(page, { afterMs, limit: span.limit }),
       };
     }
-    const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(reply));
+    const page = await messaging.direct.read(agentId, span, waitMs, disconnectSignal(reply));
     if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
     return {
       messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),

@@ -6,7 +6,7 @@ import type { Message, Room } from '../../../messaging/model.js';
 import type { Page, Span } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { addressOf } from '../../request/caller-address.js';
-import { goneSignal } from '../../request/gone.js';
+import { disconnectSignal } from '../../request/disconnection.js';
 import { JsonText, answer, routesOf } from '../../route.js';
 import type { Caller } from '../../../core/caller.js';
 import type { CheckedSignature } from '../../../messaging/identities/proof.js';
@@ -118,7 +118,7 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
     if (cached !== undefined) return new JsonText(cached);
     const revision = messaging.port.roomRevision(room.id);
     const waitMs = waitMsOf(query, messaging);
-    const page = await messaging.rooms.read(room, span, waitMs, goneSignal(reply));
+    const page = await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
     if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
     const shown = shownPage(room, page, span, verify);
     if (!verify) newestPages.keep(messaging, room, span, revision, shown);

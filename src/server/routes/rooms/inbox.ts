@@ -5,7 +5,7 @@ import { inboxSchemas } from '../../../api/rooms/schemas.js';
 import type { DirectMessage } from '../../../messaging/model.js';
 import { userOf } from '../../../messaging/rooms/visibility.js';
 import { addressOf } from '../../request/caller-address.js';
-import { goneSignal } from '../../request/gone.js';
+import { disconnectSignal } from '../../request/disconnection.js';
 import { routesOf } from '../../route.js';
 import { signatureOf } from '../messaging/gate.js';
 import { admit, wantsStream } from './admission.js';
@@ -37,8 +37,8 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
     const waitMs = Math.min(query.wait ?? 0, limits.longPollSecondsMax) * 1000;
     const page =
       isPending && 'afterMs' in span
-        ? await direct.pending(agentId, span.afterMs, span.limit, waitMs, goneSignal(reply))
-        : await direct.read(agentId, span, waitMs, goneSignal(reply));
+        ? await direct.pending(agentId, span.afterMs, span.limit, waitMs, disconnectSignal(reply))
+        : await direct.read(agentId, span, waitMs, disconnectSignal(reply));
     if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
     const authors = await messaging.authors.of(page.items);
     return {

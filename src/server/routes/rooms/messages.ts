@@ -6,7 +6,7 @@ import { isoTime } from '../../../core/text/iso-time.js';
 import type { Message, Room } from '../../../messaging/model.js';
 import { canSeeRoom, userOf } from '../../../messaging/rooms/visibility.js';
 import { addressOf } from '../../request/caller-address.js';
-import { goneSignal } from '../../request/gone.js';
+import { disconnectSignal } from '../../request/disconnection.js';
 import { answer, routesOf } from '../../route.js';
 import { accessOf, signatureOf } from '../messaging/gate.js';
 import { admit, admitRoom, wantsStream } from './admission.js';
@@ -39,7 +39,7 @@ export const messageRoutes = routesOf('messages', messages, messageSchemas, {
     const page =
       query.thread !== undefined && 'afterMs' in span
         ? (await messaging.rooms.thread(room, query.thread, span.afterMs, span.limit)).page
-        : await messaging.rooms.read(room, span, waitMs, goneSignal(reply));
+        : await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
     if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
     const authors = await messaging.authors.of(page.items);
     return {

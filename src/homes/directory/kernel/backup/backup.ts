@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { access, constants, realpath } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../../../core/errors.js';
 import { listBackups } from './chain.js';
 import {
   type BackupDescription,
@@ -114,7 +114,7 @@ async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
     if (failure instanceof StoaError && failure.code !== 'invalid_config') throw failure;
     throw new StoaError(
       'invalid_request',
-      `Backups cannot be written to ${directory}: ${messageOf(error)}.`,
+      `Backups cannot be written to ${directory}: ${fileReasonOf(error)}.`,
       { cause: error, fix: "Name a directory that the server's user can write to." },
     );
   }

@@ -1,6 +1,6 @@
 /** A directory of backups: full ones, and increments that each build on the one before. */
 import { readdir } from 'node:fs/promises';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { type BackupDescription, type ShardBackup, readDescription } from './description.js';
 import { feedEpoch } from '../directory/manifest.js';
 import { positionText } from '../../../../feed/positions.js';
@@ -22,7 +22,7 @@ export async function readBackups(directory: string): Promise<BackupDirectory> {
   } catch (error) {
     const failure = fileFailure(directory, error);
     if (failure instanceof StoaError && failure.code === 'overloaded') throw failure;
-    throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('not_found', `${directory} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Name the directory that contains the backups.',
     });

@@ -1,7 +1,7 @@
 /** `backup.json`: the description of a backup. Every field is checked. */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { type FileFacts, readSmallFile } from './file.js';
 import { dataFormat, shardDirectory } from '../directory/manifest.js';
 import { isMissing } from '../../../../core/files.js';
@@ -98,7 +98,7 @@ async function isLink(path: string): Promise<boolean> {
     return (await lstat(path)).isSymbolicLink();
   } catch (error) {
     if (isMissing(error)) return false;
-    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+    throw unusable(`${path} cannot be read: ${fileReasonOf(error)}`);
   }
 }
 
@@ -108,7 +108,7 @@ async function holdsFiles(path: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return false;
-    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+    throw unusable(`${path} cannot be read: ${fileReasonOf(error)}`);
   }
 }
 

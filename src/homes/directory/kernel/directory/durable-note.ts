@@ -5,7 +5,7 @@
  */
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { KeyQueue } from '../../../../core/waiting/key-queue.js';
 import { fileFailure, isMissing, writeDurably } from '../../../../core/files.js';
 import { acquireLock } from './lock.js';
@@ -129,7 +129,7 @@ async function readNote(dataDir: string, manifest: Manifest): Promise<number[]> 
     content = await readFile(path, 'latin1');
   } catch (error) {
     if (isMissing(error)) return [];
-    throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('damaged_data', `${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: fileFailure(dataDir, error),
       fix: 'Check the permissions of the data directory.',
     });

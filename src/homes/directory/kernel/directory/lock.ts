@@ -4,7 +4,7 @@ import { link, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { messageOf, StoaError } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf, messageOf } from '../../../../core/errors.js';
 import { isMissing, writeWhole } from '../../../../core/files.js';
 import { processState, thisProcess } from './process-identity.js';
 
@@ -183,7 +183,7 @@ async function readOwner(path: string): Promise<FoundOwner | undefined> {
     if (isMissing(thrown)) return undefined;
     throw new StoaError(
       'invalid_config',
-      `${dirname(path)} cannot be used as a data directory of Stoa: ${messageOf(thrown)}.`,
+      `${dirname(path)} cannot be used as a data directory of Stoa: ${fileReasonOf(thrown)}.`,
       { cause: thrown, fix: 'Name another directory with --data, or check its permissions.' },
     );
   }

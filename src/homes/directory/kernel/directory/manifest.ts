@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { blake3 } from '../../../../core/ids/blake3.js';
 import { type EngineName, engineNames } from '../../../../core/settings/store-config.js';
 import { type WriteOperation } from '../engine.js';
@@ -54,7 +54,7 @@ export async function readManifest(dataDir: string): Promise<Manifest | undefine
     text = await readFile(path, 'utf8');
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('damaged_data', `${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the data directory.',
     });

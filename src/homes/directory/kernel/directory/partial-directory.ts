@@ -1,7 +1,7 @@
 /** A directory that is filled beside its target and gets the target's name when it is complete. */
 import { readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { makePrivateDirectory, syncDirectory, writeWhole } from '../../../../core/files.js';
 import { type DirectoryLock, acquireLock, lockFile } from './lock.js';
 
@@ -42,7 +42,7 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
   try {
     await makePrivateDirectory(path);
   } catch (error) {
-    throw new StoaError('invalid_request', `${whole} cannot be created: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_request', `${whole} cannot be created: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Name a directory that you can write to.',
     });

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { messageOf, StoaError } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import { fileFailure, makePrivate, privateFile, syncDirectory } from '../../../../core/files.js';
 
 /** Creates the directory and its parents. Throws a clear error if it is not writable. */
@@ -25,7 +25,7 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
     if (failure instanceof StoaError) throw failure;
     throw new StoaError(
       'invalid_config',
-      `The data directory ${path} is not writable: ${messageOf(thrown)}.`,
+      `The data directory ${path} is not writable: ${fileReasonOf(thrown)}.`,
       {
         fix: 'Give the user that runs Stoa write access, or choose another data directory.',
         cause: thrown,

@@ -4,7 +4,7 @@
  */
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../../../core/errors.js';
+import { StoaError, fileReasonOf } from '../../../../core/errors.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { blake3 } from '../../../../core/ids/blake3.js';
 import { type EngineName, storeConfigDefaults } from '../../../../core/settings/store-config.js';
@@ -260,7 +260,7 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     content = await readFile(join(from, name));
   } catch (error) {
     if (isMissing(error)) return;
-    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, {
+    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the file.',
     });

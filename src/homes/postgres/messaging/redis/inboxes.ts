@@ -2,7 +2,7 @@
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { DirectMessage } from '../../../../messaging/model.js';
 import type { NewDirectMessage, Page, Span } from '../../../../messaging/port.js';
-import { ulidChance } from '../../../../messaging/messages/ulid.js';
+import { ulidRandomPart } from '../../../../messaging/messages/ulid.js';
 import { deliveryKeptMs } from './deliveries.js';
 import { feedOutboxFull, feedOutboxMax } from '../feed-outbox.js';
 import type { MessageScores } from './message-scores.js';
@@ -40,7 +40,7 @@ export class RedisInboxes {
       keys.inboxFeedOutbox(input.to),
       nowMs(),
       limits.directRetentionSeconds * 1000,
-      ulidChance(),
+      ulidRandomPart(),
       before,
       after,
       noticeChannel,

@@ -5,7 +5,7 @@ import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
 import { refuse } from '../../../../messaging/refusals.js';
 import { byteLimitReached } from '../../../../messaging/rooms/clock.js';
 import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
-import { ulidChance } from '../../../../messaging/messages/ulid.js';
+import { ulidRandomPart } from '../../../../messaging/messages/ulid.js';
 import { type MessageDelivery, deliveryKeptMs } from './deliveries.js';
 import { feedOutboxFull, feedOutboxMax } from '../feed-outbox.js';
 import type { MessageScores } from './message-scores.js';
@@ -76,7 +76,7 @@ export class RedisMessages {
       bytesMax,
       room.messageCount,
       parent?.tsMs ?? '',
-      ulidChance(),
+      ulidRandomPart(),
       before,
       after,
       noticeChannel,

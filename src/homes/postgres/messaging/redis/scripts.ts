@@ -8,11 +8,11 @@ import { countBytes, deliveredBefore, indexWord, keepFor, nextTime, pendingMark,
 export const scripts = {
   /**
    * Keys: messages, clock, count, thread, bytes, delivery, feed outbox; then the words, or the list of
-   * messages that are not indexed yet.
-   * Arguments: now, retention, size, maximum bytes per minute, number of messages so far, time of the parent,
-   * random part of the id, JSON before and after the time, channel, notice, room id, how long a delivery is
-   * remembered, whether the words are indexed later, maximum length of the feed outbox, how long words are kept.
-   * Returns: `ok` with id, time and number of messages; `full`, `parent`, or `bytes` with the time to wait.
+   * messages that are not indexed yet. Arguments: now, retention, size, maximum bytes per minute, number of
+   * messages so far, time of the parent, random part of the id, JSON before and after the time, channel,
+   * notice, room id, how long a delivery is remembered, whether the words are indexed later, maximum length
+   * of the feed outbox, how long words are kept. Returns: `ok` with id, time and number of messages; `full`,
+   * `parent`, or `bytes` with the time to wait.
    */
   stoaPost: {
     keys: undefined,
@@ -63,9 +63,9 @@ return {'ok', id, number(ts), number(total)}`,
   },
 
   /**
-   * Keys: inbox, clock, delivery, pending, feed outbox.
-   * Arguments: now, retention, random part of the id, JSON before and after the time, channel, notice, how
-   * long a delivery is remembered, maximum length of the feed outbox.
+   * Keys: inbox, clock, delivery, pending, feed outbox. Arguments: now, retention, random part of the id,
+   * JSON before and after the time, channel, notice, how long a delivery is remembered, maximum length of the
+   * feed outbox.
    */
   stoaSend: {
     keys: 5,
@@ -97,9 +97,8 @@ return {'ok', id, number(ts)}`,
   },
 
   /**
-   * Returns 1 to only one of two concurrent calls.
-   * Keys: messages, thread, feed outbox.
-   * Arguments: the member, its id, channel, notice.
+   * Returns 1 to only one of two concurrent calls. Keys: messages, thread, feed outbox. Arguments: the
+   * member, its id, channel, notice.
    */
   stoaDelete: {
     keys: 3,
@@ -132,9 +131,8 @@ return 1`,
   },
 
   /**
-   * Indexes one word on a cluster, where it is not on the node of the room.
-   * Keys: word.
-   * Arguments: now, retention, time, room and message.
+   * Indexes one word on a cluster, where it is not on the node of the room. Keys: word. Arguments: now,
+   * retention, time, room and message.
    */
   stoaIndex: {
     keys: 1,
@@ -161,9 +159,8 @@ return count`,
   },
 
   /**
-   * Returns the members of the inbox that are not acknowledged, oldest first.
-   * Keys: inbox, acknowledged, pending.
-   * Arguments: the time after which to read, the maximum number of members.
+   * Returns the members of the inbox that are not acknowledged, oldest first. Keys: inbox, acknowledged,
+   * pending. Arguments: the time after which to read, the maximum number of members.
    */
   stoaPending: {
     keys: 3,
@@ -197,9 +194,8 @@ return members`,
 
   /**
    * Writes an imported message unchanged, and replaces a message with the same time. Returns 0 if the message
-   * has expired.
-   * Keys: messages or inbox, clock, thread or acknowledged.
-   * Arguments: now, retention, time, the message, the member to add to the third key or an empty text.
+   * has expired. Keys: messages or inbox, clock, thread or acknowledged. Arguments: now, retention, time, the
+   * message, the member to add to the third key or an empty text.
    */
   stoaRestore: {
     keys: 3,
@@ -241,8 +237,8 @@ return 1`,
 
   /**
    * A rate limit with a sliding window. Returns whether the request is allowed, the number of requests in the
-   * window, and the time of the oldest one.
-   * Arguments: now, window in ms, limit, a unique name for this request.
+   * window, and the time of the oldest one. Arguments: now, window in ms, limit, a unique name for this
+   * request.
    */
   stoaRate: {
     keys: 1,
@@ -262,9 +258,9 @@ return {allowed, used, oldest[2] or ARGV[1]}`,
   },
 
   /**
-   * Takes requests from the bucket of a caller, which refills over time by the clock of Redis. Returns how many
-   * were taken, and how many are left, with fractions.
-   * Arguments: requests per minute, the number wanted.
+   * Takes requests from the bucket of a caller, which refills over time by the clock of Redis. Returns how
+   * many were taken, and how many are left, with fractions. Arguments: requests per minute, the number
+   * wanted.
    */
   stoaTakeRequests: {
     keys: 1,

@@ -66,7 +66,7 @@ export async function heartbeatTask(
   by: Reporter,
 ): Promise<TaskLease> {
   const path = await lockTask(work, owner, id);
-  const lease = await judged(work, path, (held) => rules.renewLease(held, fence, work.nowMs, endOf, by));
+  const lease = await decided(work, path, (held) => rules.renewLease(held, fence, work.nowMs, endOf, by));
   putLease(work, path.ownerId, id, lease, path.held.lease);
   work.noteHeld(lease);
   recordActivity(work, path);
@@ -82,7 +82,7 @@ export async function completeTask(
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
   const complete = (held: rules.HeldTask) => rules.completeTask(held, input, work.nowMs, endOf, by);
-  return endTask(work, path, await judged(work, path, complete));
+  return endTask(work, path, await decided(work, path, complete));
 }
 
 export async function failTask(
@@ -94,7 +94,7 @@ export async function failTask(
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
   const fail = (held: rules.HeldTask) => rules.failTask(held, input, work.nowMs, endOf, by);
-  return endTask(work, path, await judged(work, path, fail));
+  return endTask(work, path, await decided(work, path, fail));
 }
 
 export async function cancelTask(
@@ -127,7 +127,7 @@ export async function askQuestion(
   const path = await lockTask(work, owner, id);
   const ask = (held: rules.HeldTask) =>
     questions.askQuestion(held, input, work.limits, work.nowMs, endOf, by);
-  return endTask(work, path, await judged(work, path, ask));
+  return endTask(work, path, await decided(work, path, ask));
 }
 
 export async function answerQuestion(
@@ -141,14 +141,14 @@ export async function answerQuestion(
   const path = await lockTask(work, owner, id);
   const answer = (held: rules.HeldTask) =>
     questions.answerQuestion(held, input, answeredBy, work.nowMs, endOf, by);
-  return endTask(work, path, await judged(work, path, answer), 'answered');
+  return endTask(work, path, await decided(work, path, answer), 'answered');
 }
 
 /**
  * Decides by a rule. `lockTask` may have waited, and then its lease is from before the wait. So before a refusal the lease
  * is read again; a decision on an old lease is found by `putLease`.
  */
-async function judged<T>(
+async function decided<T>(
   work: WorkspacesWork,
   path: TaskPath,
   rule: (held: rules.HeldTask) => T,

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import type { Cancellation } from '../../core/waiting/cancellation.js';
 
 /** For work that checks from time to time whether the caller is still connected. */
-export function goneOf(reply: FastifyReply): Cancellation {
+export function disconnectionOf(reply: FastifyReply): Cancellation {
   return {
     get aborted() {
       return reply.raw.destroyed;
@@ -15,12 +15,12 @@ export function goneOf(reply: FastifyReply): Cancellation {
  * For work that waits: aborted when the caller disconnects, also if that was before this call. The end of an
  * answered request aborts nothing, because an abort makes an error with a trace.
  */
-export function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  if (reply.raw.destroyed) gone.abort();
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
+  const disconnected = new AbortController();
+  if (reply.raw.destroyed) disconnected.abort();
   else
     reply.raw.once('close', () => {
-      if (!reply.raw.writableFinished) gone.abort();
+      if (!reply.raw.writableFinished) disconnected.abort();
     });
-  return gone.signal;
+  return disconnected.signal;
 }
