@@ -36,8 +36,8 @@ export class CurrentDocuments {
   }
 
   /**
-   * Reads the documents and passes them on, in parts. Whoever passes a document on has read it after the one
-   * before, so of two writes in this process the later state stays.
+   * Reads the documents and passes them on, in parts. Each document is read after the previous one was passed
+   * on, so of two writes in this process the later state stays.
    */
   async pass(
     names: readonly DocumentName[],
@@ -52,7 +52,7 @@ export class CurrentDocuments {
     }
   }
 
-  /** The names of all documents that the store has now, whoever wrote them. */
+  /** The names of all documents that the store has now, also those of other programs. */
   async page({ user, namespace }: NamesScope, after: string | null): Promise<NamesPage> {
     if (user === null) {
       const page = await this.#store.exportPage(after, documentsPerRead);

@@ -159,7 +159,7 @@ export class Reindexing {
     };
   }
 
-  /** What the store does not have any more has no words. */
+  /** Documents that the store no longer has get no words. */
   async #compareEntries(user: string, names: readonly EntryName[]): Promise<void> {
     const known = names.map(({ collection: namespace, id: key }) => ({ user, namespace, key }));
     const { putEntries, current } = this.#source;

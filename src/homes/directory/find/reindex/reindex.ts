@@ -175,7 +175,7 @@ export class Reindexing {
     };
   }
 
-  /** What the store does not have any more has no words. */
+  /** Documents that the store no longer has get no words. */
   async #compareEntries(store: Store, names: readonly PlacedName[]): Promise<void> {
     const known = names.flatMap(({ partition, name: { collection: namespace, id: key } }) => {
       const rowKey = Buffer.concat([partition, Buffer.from(`${namespace}\0${key}`)]);
