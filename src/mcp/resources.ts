@@ -8,6 +8,7 @@ import { canonicalRoomId } from '../messaging/identities/uuid.js';
 import type { Room } from '../messaging/model.js';
 import { roomNameOf } from '../messaging/names.js';
 import { userOf } from '../messaging/rooms/visibility.js';
+import { shownMessages } from './shown-messages.js';
 import { decodeSegment, documentPath, encodeSegment } from '../core/text/path-segment.js';
 
 export type Target =
@@ -113,15 +114,7 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
         0,
         AbortSignal.timeout(0),
       );
-      const names = await stoa.messaging.names(page.items.map(({ from }) => from));
-      const messages = page.items.toReversed().map(({ id, from, body, parentId, tsMs }) => ({
-        id,
-        from: names.get(from) ?? from,
-        from_id: from,
-        text: body,
-        ts: tsMs,
-        ...(parentId !== null && { reply_to: parentId }),
-      }));
+      const messages = await shownMessages(stoa, caller, page.items.toReversed());
       return { room: { id: room.id, name: room.name }, messages, has_more: page.hasMore };
     }
   }

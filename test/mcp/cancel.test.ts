@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => running.stop());
 
 /** Waits for a message in the far future, for the longest allowed time. */
-const waitingRead = { room: globalRoomId, after: 9_000_000_000_000, wait_seconds: 60 };
+const waitingRead = { room: globalRoomId, after: '2255-03-14T16:00:00Z', wait_seconds: 60 };
 
 /** The waits that have begun on the server, and how each ended. */
 function watchWaits() {

@@ -133,7 +133,7 @@ const request = (id: number, name: string, input: object) => ({
   method: 'tools/call',
   params: { name, arguments: input },
 });
-const waiting = { room: 'global', after: 9_000_000_000_000, wait_seconds: 60 };
+const waiting = { room: 'global', after: '2255-03-14T16:00:00Z', wait_seconds: 60 };
 
 async function opened(data: string) {
   const pipe = stdio.open(data);
@@ -179,7 +179,7 @@ describe('when things go wrong', () => {
     const pipe = await opened(data);
     pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
     await pipe.answer(1);
-    pipe.write(request(2, 'read', { room: 'global', after: Date.now(), wait_seconds: 3 }));
+    pipe.write(request(2, 'read', { room: 'global', after: new Date().toISOString(), wait_seconds: 3 }));
     pipe.write(request(3, 'list', {}));
     await pipe.answer(3);
     process.kill(await stdio.ownerOf(data), 'SIGKILL');

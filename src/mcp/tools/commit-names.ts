@@ -4,7 +4,6 @@ import { StoaError } from '../../core/errors.js';
 import type { Stoa } from '../../index.js';
 import { agentNamed } from '../callers.js';
 import { TaskQueue } from '../../workspaces/queue.js';
-import { recipientOf } from './recipients.js';
 
 export type Part = Record<string, unknown>;
 
@@ -27,7 +26,7 @@ export async function operationOf(stoa: Stoa, caller: Caller, given: Part): Prom
     case 'dm.send': {
       const { to } = operation;
       if (typeof to !== 'string') return operation;
-      return { ...operation, to: await recipientOf(stoa, caller, to) };
+      return { ...operation, to: await stoa.messaging.direct.recipient(caller, to) };
     }
     default:
       return withAgent(stoa, caller, operation);

@@ -1,8 +1,9 @@
 /** The search over everything that the caller may read. */
 import { z } from 'zod';
-import { markedText } from '../../find/excerpt.js';
+import { markedText as withMarks } from '../../find/excerpt.js';
 import { findKinds, findModes } from '../../find/model.js';
 import { cursor, limit, nextCursor, record } from './fields.js';
+import { authorsFor, markedText } from '../shown-messages.js';
 import { defineTool } from '../tool.js';
 
 const find = defineTool({
@@ -27,17 +28,27 @@ const find = defineTool({
   output: z.object({ items: z.array(record), next_cursor: nextCursor }),
   run: async ({ stoa, caller, signal }, { query, by, ...asked }) => {
     const { items, next_cursor } = await stoa.find.find(caller, { ...asked, q: query, agent: by, signal });
+    const authorOf = await authorsFor(
+      stoa,
+      caller,
+      items.flatMap(({ kind, author }) => (kind === 'messages' && author !== null ? [{ from: author }] : [])),
+    );
     return {
-      items: items.map(({ excerpt, marks, score, kind, author, time, version, ...place }) => ({
-        kind,
-        place: place.namespace ?? place.project_id ?? place.room ?? place.room_id ?? '',
-        id: place.key ?? place.id ?? '',
-        score: score ?? 0,
-        excerpt: markedText({ text: excerpt, marks }),
-        author,
-        time,
-        version,
-      })),
+      items: items.map(({ excerpt, marks, score, kind, author, time, version, ...place }) => {
+        const from = kind === 'messages' && author !== null ? authorOf(author) : undefined;
+        const text = withMarks({ text: excerpt, marks });
+        return {
+          kind,
+          place: place.namespace ?? place.project_id ?? place.room ?? place.room_id ?? '',
+          id: place.key ?? place.id ?? '',
+          score: score ?? 0,
+          excerpt: from === undefined ? text : markedText(text, from),
+          author: from?.name ?? author,
+          ...(from !== undefined && { proven: from.proven }),
+          time,
+          version,
+        };
+      }),
       next_cursor,
     };
   },
