@@ -145,12 +145,13 @@ class Import {
     const user = userOf(mapped);
     const group = `${kind.type} ${user}`;
     const newBefore = this.#newOnes.get(group) ?? 0;
-    const verdict = await this.#storeOf(kind).judge(mapped, {
+    const store = this.#storeOf(kind);
+    const verdict = await store.judge(mapped, {
       references,
       newBefore,
       agentsMax: user === null ? undefined : this.#agentsMax.get(user),
     });
-    if (verdict === 'new') this.#newOnes.set(group, newBefore + 1);
+    if (verdict === 'new') this.#newOnes.set(group, newBefore + Number(store.isCounted?.(mapped) !== false));
     else if (verdict !== 'same')
       this.#addConflict({ line: number, type: kind.type, id: kind.idOf(mapped), ...verdict });
   }

@@ -19,7 +19,7 @@ export interface ExportScope {
 export interface Coming {
   /** The file holds everything that the record refers to. */
   references: boolean;
-  /** New records of the same type and user that come before it in the file. */
+  /** New records of the same type and user that come before it in the file and count in a quota. */
   newBefore: number;
   /** The quota of agents that the file gives the user; undefined if the file has none. */
   agentsMax: number | null | undefined;
@@ -31,6 +31,8 @@ export interface RecordStore<Kind extends TransferRecord = TransferRecord> {
   forImport?(): RecordStore<Kind>;
   /** Why this store could not hold a record even if it were empty; null if it could. */
   refusalOf?(record: Kind): string | null;
+  /** Whether a new record counts in the quota of its user; every record does where this is missing. */
+  isCounted?(record: Kind): boolean;
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
   /** `same`: the stored record is equal. */
   judge(record: Kind, coming: Coming): Promise<'new' | 'same' | Conflict>;

@@ -43,6 +43,11 @@ export const agentSchema = z.strictObject({
   active_at: timeMs,
   /** The last fencing number that was given out: the next one must be higher. */
   fence: count.nullable(),
+  /**
+   * When the agent was last present, and whether its presence was lost or goes on; null for an agent that never
+   * was present. A move has the whole lease instead.
+   */
+  presence: z.strictObject({ seen_at: timeMs, lost: z.boolean() }).nullable().optional(),
   /** With its holder. Only in a move. */
   lease: z
     .strictObject({

@@ -63,8 +63,18 @@ export function agentLine(
     status_since: meta.statusSinceMs,
     active_at: meta.activeAtMs,
     fence: lease && lastFence(lease),
-    ...(whole === true && { lease }),
+    ...(whole === true ? { lease } : { presence: lease && exportedPresence(lease) }),
   };
+}
+
+/** To another store, an agent that is present now is lost until its first call there. */
+function exportedPresence({ holder, renewedAtMs, lost }: Lease): AgentLine['presence'] {
+  return renewedAtMs === 0 ? null : { seen_at: renewedAtMs, lost: lost || holder !== null };
+}
+
+/** Whether a new agent counts in the quota of its user. An agent that was present is absent after the import. */
+export function countsInQuota({ presence, status }: AgentLine): boolean {
+  return presence === null || presence === undefined || status === 'stopped';
 }
 
 /** The last number that was given out. A lease without a holder has the next one. */
@@ -74,15 +84,17 @@ function lastFence({ holder, fence }: Lease): number {
 
 /** Signs of life change neither the version nor what a reader of the agent sees. */
 export function agentEssence(line: AgentLine): unknown {
-  const { fence: _fence, lease: _lease, last_heartbeat_at: _heartbeat, active_at: _active, ...rest } = line;
+  const { fence: _fence, lease: _lease, presence: _presence, ...signs } = line;
+  const { last_heartbeat_at: _heartbeat, active_at: _active, ...rest } = signs;
   return rest;
 }
 
 export function storedAgent(line: AgentLine): RestoredAgent {
   const { user, agent_id, name, status, spec, created_at, updated_at, last_heartbeat_at } = line;
-  const { version, labels, error_message, status_since, active_at, lease } = line;
+  const { version, labels, error_message, status_since, active_at, lease, presence } = line;
   return {
     lease,
+    presence: presence ?? null,
     record: {
       agent_id,
       user_id: userIdOf(user),

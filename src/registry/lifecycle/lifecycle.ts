@@ -18,6 +18,7 @@ import {
   type Lease,
 } from '../model.js';
 import type { PutAgent, WriteGuard } from '../port.js';
+import { leaseTimesOf } from './lease.js';
 import { firstLease, noLease } from './presence.js';
 import { agentNotFound } from '../refusals.js';
 import { type AgentVerb, stateForSession, verbPath } from './transitions.js';
@@ -141,8 +142,11 @@ export function closed(
   return { session: ended, agent: idle.agent, changes: [...changes, ...idle.changes] };
 }
 
-/** An agent of an export. Only a move gives its lease. */
-export type RestoredAgent = Pick<StoredAgent, 'record' | 'meta'> & { lease?: Lease | null | undefined };
+/** An agent of an export. Only a move gives its lease; otherwise it is known when the agent was last present. */
+export type RestoredAgent = Pick<StoredAgent, 'record' | 'meta'> & {
+  lease?: Lease | null | undefined;
+  presence: { seen_at: number; lost: boolean } | null;
+};
 
 /**
  * An agent of an export, written over the stored agent. A fencing number never falls; quota and status were
@@ -158,9 +162,26 @@ export function restored(
   const fence = fences.given === null ? 0 : fences.given + 1;
   const isMoved = given.lease !== undefined && (given.lease?.fence ?? 0) >= (before?.lease?.fence ?? 0);
   const vacant = fence > (current?.fence ?? 0) ? { ...(current ?? noLease), fence } : current;
-  const lease = isMoved ? (given.lease ?? null) : vacant;
-  const agent = rescheduled({ ...given, lease, activeSessions: before?.activeSessions ?? 0 }, times);
+  const absent = before === undefined ? absentLease(vacant, given.presence, times) : vacant;
+  const lease = isMoved ? (given.lease ?? null) : absent;
+  const { record, meta } = given;
+  const agent = rescheduled({ record, meta, lease, activeSessions: before?.activeSessions ?? 0 }, times);
   return { agent, changes: [agentChange('agent.imported', agent)] };
+}
+
+/**
+ * The lease of an imported agent that was present elsewhere. It counts as absent, and the time until it is
+ * forgotten begins with the import.
+ */
+function absentLease(
+  vacant: Lease | null,
+  presence: RestoredAgent['presence'],
+  { limits, outages, nowMs }: Times,
+): Lease | null {
+  if (presence === null) return vacant;
+  const { seen_at: seenAtMs, lost } = presence;
+  const timerAtMs = nowMs + leaseTimesOf(limits, outages).forgottenAfterMs;
+  return { ...(vacant ?? noLease), renewedAtMs: seenAtMs, expiresAtMs: seenAtMs, lost, timerAtMs };
 }
 
 /** Sets the idle timer, or removes it. */

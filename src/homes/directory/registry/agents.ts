@@ -162,9 +162,10 @@ export class AgentVerbs {
    * Writes an imported agent over an existing one. A fencing number never falls. Quota and state were checked
    * before.
    */
-  restore(tx: Transaction, given: RestoredAgent, fence: number | null): void {
+  restore(tx: Transaction, root: Transaction, given: RestoredAgent, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
+    if (before !== undefined) this.#rename(tx, root, before, given.record.name);
     const fences = { given: fence, deleted: fenceOfDeleted(tx, user) };
     const { agent, changes } = restored(given, before, fences, this.#times(tx));
     const timerAtMs = before?.meta.activityTimerAtMs ?? null;
@@ -188,13 +189,16 @@ export class AgentVerbs {
 
   /** A change that may give the agent another name. */
   #changeNamed(tx: Transaction, root: Transaction, before: StoredAgent, change: AgentChange): StoredAgent {
-    const { name } = change;
-    if (name !== undefined && name !== before.record.name) {
-      checkNameFree(tx, idBytes(before.record.user_id), name, before.record.agent_id);
-      for (const hook of this.onRename) hook(tx, root, before, name);
-      this.#recent.forget(before);
-    }
+    if (change.name !== undefined) this.#rename(tx, root, before, change.name);
     return this.apply(tx, before, change);
+  }
+
+  /** What other domains keep under the name follows it. */
+  #rename(tx: Transaction, root: Transaction, before: StoredAgent, name: string): void {
+    if (name === before.record.name) return;
+    checkNameFree(tx, idBytes(before.record.user_id), name, before.record.agent_id);
+    for (const hook of this.onRename) hook(tx, root, before, name);
+    this.#recent.forget(before);
   }
 
   move(

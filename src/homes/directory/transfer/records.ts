@@ -29,7 +29,10 @@ export interface FamilyKind<Kind extends TransferRecord> {
   obstacle?(reader: Reader, record: Kind, coming: Coming | undefined): Conflict | null;
   /** The part that two records must have in common to be the same record. */
   essence?(record: Kind): unknown;
-  put(tx: Transaction, record: Kind): void;
+  /** Whether a new record counts in the quota of its user; every record does where this is missing. */
+  isCounted?(record: Kind): boolean;
+  /** `root` is the transaction of shard 00. */
+  put(tx: Transaction, record: Kind, root: Transaction): void;
   /** Ids by which it is looked up without a user. */
   directoryIds?(record: Kind): readonly string[];
 }
@@ -69,6 +72,10 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     return { records, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}:` : null };
   }
 
+  isCounted(record: Kind): boolean {
+    return this.#kind.isCounted?.(record) !== false;
+  }
+
   async judge(record: Kind, coming: Coming): Promise<Verdict> {
     return this.#judge(this.#storeOf(record), this.#kernel.root, record, coming);
   }
@@ -91,7 +98,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
   #put(tx: Transaction, root: Transaction, record: Kind, onConflict: OnConflict): Outcome {
     const outcome = outcomeOf(this.#judge(tx, root, record, undefined), onConflict);
     if (outcome !== 'written' && outcome !== 'replaced') return outcome;
-    this.#kind.put(tx, record);
+    this.#kind.put(tx, record, root);
     const user = this.#kind.userOf(record);
     if (user !== null)
       for (const id of this.#kind.directoryIds?.(record) ?? []) this.#kernel.enterIn(root, id, userKey(user));

@@ -5,7 +5,7 @@ import type { Reader, Transaction } from '../kernel/transaction.js';
 import { sessionChange } from '../../../registry/announcements.js';
 import { decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
-import { agentCountKey, linkKinds } from '../../../registry/layout/keys.js';
+import { absentCountKey, agentCountKey, linkKinds } from '../../../registry/layout/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
@@ -14,6 +14,7 @@ import {
   agentEssence,
   agentLine,
   agentNameTaken,
+  countsInQuota,
   linkLine,
   linkedToAnother,
   sessionLine,
@@ -29,6 +30,7 @@ import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links/li
 import { sessionRecords } from '../registry/indexes.js';
 import {
   agentNamed,
+  countAbsence,
   fenceOfDeleted,
   findAgent,
   raiseFenceOfDeleted,
@@ -71,21 +73,24 @@ export function registryRecords(
           userOf: ({ user }) => user,
           stored: (reader, { user, agent_id }) => agentLineOf(findAgent(reader, userKey(user), agent_id)),
           essence: agentEssence,
-          obstacle: (reader, { user, agent_id, name }, coming) => {
+          isCounted: countsInQuota,
+          obstacle: (reader, line, coming) => {
+            const { user, agent_id, name } = line;
             const owner = userKey(user);
             const holder = reader.get(families.agentsById, idBytes(agent_id));
             if (holder !== undefined && !holder.equals(owner)) return ofAnotherUser(agent_id);
             const named = agentNamed(reader, owner, name);
             if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
-            if (holder !== undefined) return null;
+            if (holder !== undefined || !countsInQuota(line)) return null;
             const agentsMax =
               coming?.agentsMax === undefined
                 ? users.agentsMax(reader, owner)
                 : (coming.agentsMax ?? kernel.limits.agentsPerUserMax);
-            const count = readCount(reader, agentCountKey(owner)) + (coming?.newBefore ?? 0);
-            return count < agentsMax ? null : tooManyAgents(user, agentsMax);
+            const present =
+              readCount(reader, agentCountKey(owner)) - readCount(reader, absentCountKey(owner));
+            return present + (coming?.newBefore ?? 0) < agentsMax ? null : tooManyAgents(user, agentsMax);
           },
-          put: (tx, line) => agents.restore(tx, storedAgent(line), line.fence),
+          put: (tx, line, root) => agents.restore(tx, root, storedAgent(line), line.fence),
           directoryIds: ({ agent_id }) => [agent_id],
         }),
       ),
@@ -143,7 +148,9 @@ export function registryRecords(
 }
 
 function addActiveSessions(tx: Transaction, agent: StoredAgent, by: number): void {
-  writeMeta(tx, { ...agent, activeSessions: agent.activeSessions + by });
+  const after = { ...agent, activeSessions: agent.activeSessions + by };
+  writeMeta(tx, after);
+  countAbsence(tx, agent, after);
 }
 
 /** A user without a name is not exported, because an import could not assign its records to a user. */

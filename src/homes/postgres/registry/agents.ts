@@ -34,7 +34,8 @@ import {
 import { agentExists, agentNotFound, leaseNumberDiffers, nameTaken } from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { linkOwnerId } from './links.js';
-import { number, text } from './rows.js';
+import { type Queryable, query } from '../database/connection.js';
+import { type Row, number, text } from './rows.js';
 import { type LockedUser, ensureUser, lockUser, userIdOf } from './users.js';
 import type { RegistryWork } from './work.js';
 
@@ -251,13 +252,27 @@ async function callAgain(work: RegistryWork, agent: StoredAgent, untilMs: number
 async function checkRoom(work: RegistryWork, { record, agents, agentsMax }: LockedUser): Promise<void> {
   const most = agentsMax ?? work.limits.agentsPerUserMax;
   if (agents < most) return;
-  const [row] = await work.rows(
+  const absent = await absentAgents(work.sql, record.user_id);
+  checkAgentQuota({ agents, absent, agentsMax: most }, work.limits);
+}
+
+export async function hasRoom(
+  { sql, limits }: Pick<RegistryWork, 'sql' | 'limits'>,
+  { record, agents, agentsMax }: Pick<LockedUser, 'record' | 'agents' | 'agentsMax'>,
+): Promise<boolean> {
+  const most = agentsMax ?? limits.agentsPerUserMax;
+  return agents < most || agents - (await absentAgents(sql, record.user_id)) < most;
+}
+
+/** How many agents of the user were present, have gone away and hold nothing: `isAbsent` in SQL. */
+export async function absentAgents(on: Queryable, userId: string): Promise<number> {
+  const [row] = await query<Row>(
+    on,
     `SELECT count(*) AS absent FROM registry.agents WHERE user_id = $1 AND lease_holder IS NULL
       AND lease_fence IS NOT NULL AND lease_renewed_at > to_timestamp(0) AND active_sessions = 0 AND status <> $2`,
-    [record.user_id, agentStateBytes.stopped],
+    [userId, agentStateBytes.stopped],
   );
-  const absent = row === undefined ? 0 : number(row, 'absent');
-  checkAgentQuota({ agents, absent, agentsMax: most }, work.limits);
+  return row === undefined ? 0 : number(row, 'absent');
 }
 
 export async function requireLease(

@@ -8,9 +8,9 @@ import { restored } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import { secondSpelling } from '../../../registry/refusals.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
-import { storedAgent, storedSession } from '../../../transfer/registry-lines.js';
+import { countsInQuota, storedAgent, storedSession } from '../../../transfer/registry-lines.js';
 import { TryAgain } from '../database/errors.js';
-import { insertAgent } from './agents.js';
+import { hasRoom, insertAgent } from './agents.js';
 import { addLink } from './links.js';
 import { number, time } from './rows.js';
 import { findSession, insertSession } from './sessions.js';
@@ -44,10 +44,13 @@ export async function restoreAgent(work: RegistryWork, line: AgentLine, isNew: b
   if ((before === undefined) !== isNew) throw new TryAgain();
   const outcome = restored(given, before, { given: line.fence, deleted: user.deletedFence }, work.times);
   if (before === undefined) {
-    const isFull = user.agents >= (user.agentsMax ?? work.limits.agentsPerUserMax);
+    const isFull = countsInQuota(line) && !(await hasRoom(work, user));
     if (isFull || !(await insertAgent(work, outcome.agent))) throw new TryAgain();
     work.announce(...outcome.changes);
-  } else await work.store(before, outcome);
+    return;
+  }
+  if (before.record.name !== line.name) await work.renamed(before, line.name);
+  await work.store(before, outcome);
 }
 
 export async function restoreSession(

@@ -14,6 +14,8 @@ export interface TableKind<Kind extends TransferRecord, Reader, Writer extends R
   obstacle?(on: Reader, record: Kind, coming: Coming | undefined): Promise<Conflict | null>;
   /** The part that is compared to decide whether two records are the same. */
   essence?(record: Kind): unknown;
+  /** Whether a new record counts in the quota of its user; every record does where this is missing. */
+  isCounted?(record: Kind): boolean;
   /** The reason why even empty tables could not hold the record, or null. */
   refusalOf?(record: Kind): string | null;
   /**
@@ -46,6 +48,10 @@ export class TableRecords<
 
   refusalOf(record: Kind): string | null {
     return this.#kind.refusalOf?.(record) ?? null;
+  }
+
+  isCounted(record: Kind): boolean {
+    return this.#kind.isCounted?.(record) !== false;
   }
 
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {

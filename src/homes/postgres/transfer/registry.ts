@@ -8,6 +8,7 @@ import {
   agentEssence,
   agentLine,
   agentNameTaken,
+  countsInQuota,
   linkLine,
   linkedToAnother,
   sessionLine,
@@ -16,6 +17,7 @@ import {
   userLine,
 } from '../../../transfer/registry-lines.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { absentAgents } from '../registry/agents.js';
 import { linkOwnerId } from '../registry/links.js';
 import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
 import type { PostgresRegistry } from '../registry/registry.js';
@@ -74,20 +76,22 @@ export function registryRecords({
 
   async function agentObstacle(
     on: Queryable,
-    { user, agent_id, name }: AgentLine,
+    line: AgentLine,
     coming: Coming | undefined,
   ): Promise<Conflict | null> {
+    const { user, agent_id, name } = line;
     const owner = await ownerOf(on, agent_id);
     if (owner !== undefined && owner !== userIdOf(user)) return ofAnotherUser(agent_id);
     const named = await agentNamed(on, user, name);
     if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
-    if (owner !== undefined) return null;
+    if (owner !== undefined || !countsInQuota(line)) return null;
     const known = await getUser(on, user);
     const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
     const agentsMax = given ?? registry.limits.agentsPerUserMax;
-    return (known?.agents ?? 0) + (coming?.newBefore ?? 0) < agentsMax
-      ? null
-      : tooManyAgents(user, agentsMax);
+    const counted = (known?.agents ?? 0) + (coming?.newBefore ?? 0);
+    // Absent agents are counted only where it matters.
+    const isRoom = counted < agentsMax || counted - (await absentAgents(on, userIdOf(user))) < agentsMax;
+    return isRoom ? null : tooManyAgents(user, agentsMax);
   }
 
   return [
@@ -131,6 +135,7 @@ export function registryRecords({
             return agent === undefined ? undefined : agentLine(agent);
           },
           essence: agentEssence,
+          isCounted: countsInQuota,
           obstacle: ({ sql: on }, line, coming) => agentObstacle(on, line, coming),
           put: restoreAgent,
         }),

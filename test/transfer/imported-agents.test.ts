@@ -1,0 +1,132 @@
+/** Agents that come with an import: their presence, and names that change. On both homes. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/core/caller.js';
+import { allChecks } from '../../src/homes/directory/doctor/doctor.js';
+import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
+import { kernelOf } from '../kernel-of.js';
+import type { TestServer } from '../servers/child.js';
+import { emptyRedis, start as startRedis } from '../servers/redis.js';
+import { noteServer, sharedKeys, sharedPostgres } from '../servers/shared.js';
+import { ada, linesOf } from './kit.js';
+
+let directory: string;
+let redis: TestServer;
+let source: Stoa;
+const opened: Stoa[] = [];
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-agents-'));
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(async () => {
+  await redis.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  source = await openStoa({ data: '', engine: 'memory' });
+  opened.push(source);
+});
+afterEach(async () => {
+  for (const stoa of opened.splice(0)) await stoa.close();
+});
+
+const as = (agent: string) => operatorCaller('ada', agent);
+
+async function exported(stoa: Stoa): Promise<string> {
+  const path = join(directory, 'agents.ndjson');
+  await writeFile(path, (await linesOf(stoa, { domains: ['registry'] })).join(''));
+  return path;
+}
+
+const homes: [name: string, open: (options?: Partial<StoaOptions>) => Promise<Stoa>][] = [
+  ['a data directory', (options) => openStoa({ data: '', engine: 'memory', ...options })],
+  [
+    'PostgreSQL',
+    async (options) => {
+      const { url } = await sharedPostgres();
+      await emptyRedis(redis.url);
+      const settings = { postgres: url, redis: redis.url, secretKeys: sharedKeys, onError: () => undefined };
+      return openStoa({ ...settings, ...options });
+    },
+  ],
+];
+
+describe.each(homes)('agents imported into %s', (name, open) => {
+  const target = async (options?: Partial<StoaOptions>): Promise<Stoa> => {
+    const stoa = await open(options);
+    opened.push(stoa);
+    return stoa;
+  };
+  const presences = async (stoa: Stoa): Promise<Record<string, string>> =>
+    Object.fromEntries(
+      (await stoa.registry.listAgents(ada)).items.map((agent) => [agent.name, agent.presence]),
+    );
+
+  it('that were present elsewhere are lost until they call, and do not count in the quota', async () => {
+    for (const agent of ['otter', 'heron']) await source.data.set(as(agent), 'notes', agent, 1);
+    await source.registry.createAgent(ada, { name: 'new' });
+    const heron = (await source.registry.listAgents(ada, { name: 'heron' })).items[0];
+    await source.registry.releaseLease(ada, heron?.agent_id ?? '');
+    expect(await presences(source)).toEqual({ otter: 'live', heron: 'none', new: 'none' });
+
+    const stoa = await target({ limits: { agentsPerUserMax: 1 } });
+    const report = await stoa.transfer.import(operatorCaller(), await exported(source));
+    expect(report).toMatchObject({ conflicts_total: 0, skipped: 0 });
+    expect(await presences(stoa)).toEqual({ otter: 'lost', heron: 'none', new: 'none' });
+    // The one that never was present counts.
+    await expect(stoa.registry.createAgent(ada, { name: 'second' })).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
+    await stoa.data.set(as('otter'), 'notes', 'again', 1);
+    expect((await presences(stoa))['otter']).toBe('live');
+    // The same file again changes nothing.
+    const again = await stoa.transfer.import(operatorCaller(), await exported(source));
+    expect([again.written, again.replaced]).toEqual([0, 0]);
+    expect((await presences(stoa))['otter']).toBe('live');
+    if (name === 'a data directory') await expectHealthy(stoa);
+  });
+
+  it('under another name take along what they have under the old one', async () => {
+    await source.data.set(as('otter'), 'notes', 'k', 1);
+    const [{ agent_id } = { agent_id: '' }] = (await source.registry.listAgents(ada)).items;
+    const stoa = await target();
+    await stoa.transfer.import(operatorCaller(), await exported(source));
+    await stoa.messaging.rooms.post(
+      as('otter'),
+      { room: 'build', byName: true, key: undefined, address: '' },
+      () => ({ body: 'before', pid: '' }),
+      null,
+    );
+    await stoa.locks.acquire(as('otter'), 'src/app.ts', {});
+    await source.registry.updateAgent(ada, agent_id, { name: 'heron' });
+    const options = { onConflict: 'replace' } as const;
+    expect((await stoa.transfer.import(operatorCaller(), await exported(source), options)).replaced).toBe(1);
+    expect((await stoa.locks.list(ada)).items).toMatchObject([{ name: 'src/app.ts', holder: 'heron' }]);
+    const id = await stoa.messaging.direct.recipient(ada, 'heron');
+    expect((await stoa.messaging.authors.of([{ from: id }])).get(id)).toMatchObject({ name: 'heron' });
+    await expect(stoa.messaging.direct.recipient(ada, 'otter')).rejects.toMatchObject({ code: 'not_found' });
+
+    // An agent keeps its name while it holds a task.
+    const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
+    const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'p' });
+    const session = await stoa.workspaces.createSession(ada, project.id, { status: 'active' });
+    await stoa.workspaces.createTask(ada, session.id, { command: 'x' });
+    await stoa.workspaces.claimTask(as('heron'), project.id);
+    await source.registry.updateAgent(ada, agent_id, { name: 'stork' });
+    await expect(
+      stoa.transfer.import(operatorCaller(), await exported(source), options),
+    ).rejects.toMatchObject({ code: 'conflict', message: expect.stringContaining('holds tasks') });
+    expect(Object.keys(await presences(stoa))).toEqual(['heron']);
+  });
+});
+
+async function expectHealthy(stoa: Stoa): Promise<void> {
+  const kernel = kernelOf(stoa);
+  for await (const finding of examineAll(kernel.stores, allChecks(kernel), { repair: false }))
+    throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
+}
