@@ -100,6 +100,7 @@ export class MessagingService {
       port,
       limits,
       doors,
+      keys,
       authors,
       recipients,
       signatures,

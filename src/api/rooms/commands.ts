@@ -86,6 +86,7 @@ export const inboxCommands = {
       columns: { AT: 'ts', FROM: 'from_name', PROVEN: 'proven', ID: 'id', BODY: 'body' },
       empty: 'No direct messages.',
       newestFirst: true,
+      folds: 'BODY',
     },
   },
 } satisfies CommandHints<typeof inbox>;

@@ -9,7 +9,7 @@ import { messageSchema, shownMessages } from '../shown-messages.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
-const key = z.string().optional().describe('For a private room');
+const key = z.string().optional().describe('Of a private room; with a new name: makes it private');
 const limit = z.int().min(1).optional();
 
 const post = defineTool({

@@ -7,6 +7,7 @@ import { limitTests } from './limits.js';
 import { liveTests } from './messages/live.js';
 import { liveMessageTests } from './messages/live-messages.js';
 import { messageTests } from './messages/messages.js';
+import { ownRoomTests } from './rooms/own-rooms.js';
 import { privacyTests } from './rooms/privacy.js';
 import { privateRoomTests } from './rooms/private-rooms.js';
 import { profileTests } from './identities/profiles.js';
@@ -46,6 +47,7 @@ export function messagingConformance(runner: TestRunner, backend: Backend): void
   headerTests(runner, backend);
   liveTests(runner, backend);
   privacyTests(runner, backend);
+  ownRoomTests(runner, backend);
   messageSignatureTests(runner, backend);
   wireTests(runner, backend);
   settingsTests(runner, backend);

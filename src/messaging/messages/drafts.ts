@@ -26,6 +26,7 @@ import {
   requireWrite,
   unknownRoom,
 } from '../rooms/doors.js';
+import type { RoomKeys } from '../rooms/keys.js';
 import { userOf } from '../rooms/visibility.js';
 import { canonicalUuid } from '../identities/uuid.js';
 
@@ -89,6 +90,7 @@ export interface DraftsOptions {
   port: MessagingPort;
   limits: Limits;
   doors: RoomDoors;
+  keys: RoomKeys;
   authors: Authors;
   recipients: Recipients;
   signatures: SignatureCheck;
@@ -126,10 +128,10 @@ export class Drafts {
     return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash }, keeping };
   }
 
-  /** The room belongs to the caller's user and has no key. */
+  /** The room belongs to the caller's user. A message with a key makes it private. */
   async #toNewRoom(
     caller: Caller | null,
-    { room: given, admitRoom }: RoomPlace,
+    { room: given, key, admitRoom }: RoomPlace,
     { body, pid }: RoomText,
     author: Signing,
   ): Promise<Draft<OpeningMessage>> {
@@ -143,7 +145,9 @@ export class Drafts {
       checkBody(body, this.#options.limits.messageBytesMax, 'messageLong'),
     );
     await admitRoom?.();
-    const room = { name, owner, isPrivate: false, keyHash: null, retentionSeconds: null };
+    const isPrivate = key !== undefined && key !== '';
+    const keyHash = isPrivate ? await this.#options.keys.hash(key) : null;
+    const room = { name, owner, isPrivate, keyHash, retentionSeconds: null };
     const { message } = signed;
     return { ...signed, message: { room: { ...room, createdBy: message.from }, message } };
   }

@@ -79,6 +79,8 @@ export interface AnswerFields {
   estimated: boolean;
   proven: boolean;
   is_private: boolean;
+  room_created: boolean;
+  owner: string;
   // Times
   ts: number;
   created_at: string;
