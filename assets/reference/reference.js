@@ -65,7 +65,7 @@ function cardOf(operation) {
     element('p', { class: 'who' }, element('code', {}, operation.operationId), ` · ${operation['x-principals'].join(', ')}`),
     element('p', {}, ...prose(operation.summary)),
   );
-  if (operation.description) card.append(element('p', { class: 'quiet' }, ...prose(operation.description)));
+  if (operation.description !== `${operation.summary}.`) card.append(element('p', { class: 'quiet' }, ...prose(operation.description)));
   if (operation['x-codeSamples'].length > 0) card.append(samplesOf(operation['x-codeSamples']));
   if (operation.parameters.length > 0) card.append(fold('Parameters', parameterTable(operation.parameters)));
   for (const [type, { schema }] of Object.entries(operation.requestBody?.content ?? {})) card.append(fold(`Body · ${type}`, schemaOf(schema)));

@@ -45,6 +45,7 @@ export function* openApiOf(groups: readonly RouteGroup[]): Generator<undefined, 
       title: 'Stoa',
       version,
       description: 'The state plane for AI agents: shared data, registry, workspaces and messaging.',
+      contact: { name: 'Stoa', url: 'https://github.com/stoa-agents/stoa' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
@@ -81,7 +82,8 @@ function operation(route: Route, problem: Json, components: Components): Json {
   return {
     operationId: route.name,
     summary: route.summary,
-    ...(route.description === undefined ? {} : { description: route.description }),
+    // Linters ask for both.
+    description: route.description ?? `${route.summary}.`,
     tags: [route.tag],
     security: securityOf(route),
     'x-principals': route.principals,
@@ -298,8 +300,26 @@ function toJson(schema: z.ZodType, io: 'input' | 'output'): Json {
     $schema: _,
     '~standard': __,
     ...json
-  } = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any' }) as Json;
+  } = z.toJSONSchema(schema, {
+    target: 'draft-2020-12',
+    io,
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => forEveryTool(jsonSchema),
+  }) as Json;
   return json;
+}
+
+/** Changes what some tools for OpenAPI read wrongly. The server itself checks with the whole schema. */
+function forEveryTool(schema: Json): void {
+  // Without the flag `u` this means other characters, and many tools compile patterns without it.
+  if (typeof schema['pattern'] === 'string' && schema['pattern'].includes('\\p{')) delete schema['pattern'];
+  // Many tools require `items` for every array.
+  const { prefixItems } = schema;
+  if (!Array.isArray(prefixItems)) return;
+  const [first, ...rest] = prefixItems as unknown[];
+  if (!rest.every((item) => isDeepStrictEqual(item, first))) return;
+  delete schema['prefixItems'];
+  Object.assign(schema, { items: first, minItems: prefixItems.length, maxItems: prefixItems.length });
 }
 
 /** Converts references to the schema's definitions into references to components. */

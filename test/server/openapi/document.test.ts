@@ -8,6 +8,7 @@ let running: Running;
 interface Operation {
   operationId: string;
   summary: string;
+  description: string;
   tags: string[];
   security: unknown[];
   parameters: { in: string; name: string; schema: Schema }[];
@@ -60,6 +61,7 @@ test('every parameter in a path is declared, and every operation has a summary, 
         .map(({ name }) => `{${name}}`);
       expect(declared).toEqual(path.match(/\{\w+\}/g) ?? []);
       expect(operation.summary.length).toBeGreaterThan(3);
+      expect(operation.description.length).toBeGreaterThan(3);
       expect(operation.tags.length).toBeGreaterThan(0);
       expect(operation.security.length).toBeGreaterThan(0);
       expect(Object.keys(operation.responses)).toContain('default');
@@ -77,6 +79,19 @@ test('every group has a description, and every operation an example and the erro
     if (!/^(mcp|aicq)\./.test(operationId))
       expect([operationId, samples[0]?.label]).toEqual([operationId, 'curl']);
   }
+});
+
+test('no pattern needs the flag u, and every array says what its items are', () => {
+  const complaints: string[] = [];
+  const walk = (value: unknown, where: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { type, pattern, items } = value as { type?: unknown; pattern?: unknown; items?: unknown };
+    if (typeof pattern === 'string' && pattern.includes('\\p{')) complaints.push(`${where} pattern`);
+    if (type === 'array' && items === undefined) complaints.push(`${where} items`);
+    for (const [key, inner] of Object.entries(value)) if (key !== 'example') walk(inner, `${where}/${key}`);
+  };
+  walk(document, '');
+  expect(complaints).toEqual([]);
 });
 
 test('every error code has a fix', async () => {
