@@ -5,7 +5,7 @@ import { clientVariables, loadConfig } from '../core/settings/config.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection/connection.js';
-import { type CommandDefinition, type Options, textOption } from './definitions/definition.js';
+import { type ActsAs, type CommandDefinition, type Options, textOption } from './definitions/definition.js';
 import { Output } from './output/output.js';
 import { ShownIds } from './output/short-ids.js';
 import { settingFlags } from './definitions/setting-flags.js';
@@ -139,7 +139,7 @@ async function run(
   const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true, wide: globals['wide'] === true });
   const opened: Connection[] = [];
-  const connectNow = async (absent: AbsentStore = 'refused', agent?: string): Promise<Connection> => {
+  const connectNow = async (absent: AbsentStore = 'refused', as: ActsAs = {}): Promise<Connection> => {
     const connection = await connect({
       absent,
       onCreation: (directory) => {
@@ -147,8 +147,8 @@ async function run(
       },
       url: textOption(globals, 'url'),
       token: textOption(globals, 'token'),
-      user: textOption(globals, 'user'),
-      agent: agent ?? textOption(globals, 'agent'),
+      user: textOption(globals, 'user') ?? as.user,
+      agent: as.agent ?? textOption(globals, 'agent'),
       loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
     });
     opened.push(connection);

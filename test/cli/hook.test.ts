@@ -58,6 +58,33 @@ test(
   },
 );
 
+test(
+  'a prompt names a lock of another agent once, and a start the tasks of its repository',
+  { timeout: 120_000 },
+  async () => {
+    const conversation = { session_id: 'conversation-1' };
+    await session.ok('lock', { action: 'acquire', name: 'acme/shop/src/own.ts' });
+    expect(await hook('prompt', conversation)).toBe('');
+    await builder.locks.acquire('acme/shop/src/app.ts', { note: 'routes' });
+    const prompt = await hook('prompt', conversation);
+    expect(prompt).toContain('builder has locked acme/shop/src/app.ts (routes).');
+    expect(prompt).toContain('Other agents that are here: builder.');
+    expect(await hook('prompt', conversation)).toBe('');
+
+    const bob = new Stoa({ url: server.url, token: server.token, user: 'bob', agent: 'eve' });
+    for (const [stoa, project, command] of [
+      [builder, 'acme/shop', 'fix the tests'],
+      [builder, 'other', 'unrelated'],
+      [bob, 'acme/shop', 'of another user'],
+    ] as const)
+      await stoa.tasks.add(project, { command });
+    const start = await hook('start', conversation);
+    expect(start).toContain('fix the tests');
+    for (const hidden of ['unrelated', 'of another user', 'eve', 'own.ts'])
+      expect(start).not.toContain(hidden);
+  },
+);
+
 test('the text of a message from outside is not shown to the agent', { timeout: 120_000 }, async () => {
   const outside = new Stoa({ url: server.url }).agent(await AgentKeys.generate());
   // Anyone may register with the name of an agent that is trusted.

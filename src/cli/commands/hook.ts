@@ -2,6 +2,8 @@
  * `stoa hook start|prompt|tool`: what an agent should know now, for the hooks of agent programs, whose output
  * the agent reads. It never fails and never starts a server: a hook must not stop the agent.
  */
+import { defaultUser } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
 import type { Connection } from '../connection/connection.js';
 import { type Action, textOption } from '../definitions/definition.js';
 import { type Conversation, Conversations } from '../hook/conversations.js';
@@ -11,7 +13,9 @@ import { roomOf } from '../mcp/scope.js';
 /** Shown of each list. */
 const itemsMax = 5;
 const textCharactersMax = 200;
-/** A prompt shows what is new since about the last one. */
+/** Locks of the repository that are looked through. */
+const locksRead = 50;
+/** The first prompt of a conversation shows the locks of this time; later prompts show new ones. */
 const recentMs = 15 * 60 * 1000;
 
 export const hook: Action = async ({ connect, globals }, [event = 'start'], options) => {
@@ -28,13 +32,19 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
     }
     const agent = known?.agent ?? textOption(globals, 'agent');
     if (event === 'start') process.stdout.write(startText(scope, agent));
-    // Called in the name of the agent, which renews its presence.
-    const connection = await connect('refused', agent);
-    const news = await newsOf(connection, event, scope);
+    // Called in the name of the agent, which renews its presence. The token of the directory is the operator's:
+    // without --user it acts for the same user as MCP does. Another token may belong to a user.
+    const user = textOption(globals, 'token') === undefined ? defaultUser : undefined;
+    const connection = await connect('refused', { agent, user });
+    const news = await newsOf(connection, { event, scope, agent, since: known?.told_until });
     const messages = known === undefined ? undefined : await messagesTo(connection, known);
-    if (id !== undefined && known !== undefined && messages !== undefined && messages.lines.length > 0)
-      await conversations.note(id, { ...known, read_until: messages.until });
-    const lines = [...(messages?.lines ?? []), ...news];
+    if (id !== undefined && known !== undefined)
+      await conversations.note(id, {
+        ...known,
+        read_until: messages?.until ?? known.read_until,
+        told_until: news.until,
+      });
+    const lines = [...(messages?.lines ?? []), ...news.lines];
     if (lines.length > 0) process.stdout.write(`${event === 'start' ? '' : 'Stoa: '}${lines.join('\n')}\n`);
   } catch {
     // Without a server there is nothing to say yet; the MCP server starts one.
@@ -53,26 +63,56 @@ function startText(scope: string, agent: string | undefined): string {
   );
 }
 
+interface NewsFor {
+  event: string;
+  scope: string;
+  /** The agent itself, whose own locks are not news. */
+  agent: string | undefined;
+  /** A prompt shows locks that were taken after this time. */
+  since: string | undefined;
+}
+
 /**
- * The agents that are present and the locks; at the start also the open tasks. A prompt without news prints
- * nothing.
+ * Which other agents are here and what they have locked; at the start also which tasks of the repository are
+ * open. A prompt without news says nothing.
  */
-async function newsOf(connection: Connection, event: string, scope: string): Promise<string[]> {
+async function newsOf(
+  connection: Connection,
+  { event, scope, agent, since }: NewsFor,
+): Promise<{ lines: string[]; until: string }> {
   const [agents, locks, tasks] = await Promise.all([
     connection.call('agents.list', { limit: 50 }),
-    connection.call('locks.list', { prefix: `${scope}/`, limit: itemsMax }),
-    connection.call('tasks.list', { status: 'pending', limit: itemsMax }),
+    connection.call('locks.list', { prefix: `${scope}/`, limit: locksRead }),
+    event === 'start' ? openTasks(connection, scope) : [],
   ]);
-  const live = agents.items.filter(({ presence }) => presence === 'live').map(({ name }) => name);
-  const recent = locks.items.filter(
-    ({ acquired_at }) => event === 'start' || Date.now() - Date.parse(acquired_at) < recentMs,
-  );
-  if (event !== 'start' && recent.length === 0) return [];
-  return [
-    ...(live.length === 0 ? [] : [`Agents that are here: ${live.slice(0, itemsMax * 2).join(', ')}.`]),
-    ...recent.map(({ name, holder, note }) => cut(`${holder} has locked ${name}${note && ` (${note})`}.`)),
-    ...(event === 'start' ? tasks.items.map(({ id, command }) => cut(`Open task ${id}: ${command}`)) : []),
+  const start = since ?? new Date(Date.now() - recentMs).toISOString();
+  const others = locks.items.filter(({ holder }) => holder !== agent);
+  const recent = others.filter(({ acquired_at }) => event === 'start' || acquired_at > start);
+  const until = [start, ...others.map(({ acquired_at }) => acquired_at)].toSorted().at(-1) ?? start;
+  if (event !== 'start' && recent.length === 0) return { lines: [], until };
+  const live = agents.items
+    .filter(({ name, presence }) => presence === 'live' && name !== agent)
+    .map(({ name }) => name);
+  const lines = [
+    ...(live.length === 0 ? [] : [`Other agents that are here: ${live.slice(0, itemsMax * 2).join(', ')}.`]),
+    ...recent
+      .slice(0, itemsMax)
+      .map(({ name, holder, note }) => cut(`${holder} has locked ${name}${note && ` (${note})`}.`)),
+    ...tasks.map(({ id, command }) => cut(`Open task ${id}: ${command}`)),
   ];
+  return { lines, until };
+}
+
+/** The tasks of the repository that wait for an agent. */
+async function openTasks(connection: Connection, scope: string): Promise<{ id: string; command: string }[]> {
+  try {
+    return (await connection.call('tasks.list', { project: scope, status: 'pending', limit: itemsMax }))
+      .items;
+  } catch (error) {
+    // A repository without tasks has no project yet.
+    if (error instanceof StoaError && error.code === 'not_found') return [];
+    throw error;
+  }
 }
 
 /** Messages to the agent that no hook has shown yet. A text from outside is not shown: the agent asks for it. */

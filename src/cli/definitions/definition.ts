@@ -8,6 +8,11 @@ import type { Output } from '../output/output.js';
 type OptionValue = string | boolean | readonly string[] | undefined;
 export type Options = Readonly<Record<string, OptionValue>>;
 
+export interface ActsAs {
+  agent?: string | undefined;
+  user?: string | undefined;
+}
+
 /** What every action gets besides its arguments. */
 export interface Context {
   output: Output;
@@ -15,9 +20,9 @@ export interface Context {
   globals: Options;
   /**
    * Finds the running server or opens the directory; closed when the action ends. A directory without a store
-   * is refused by default. `agent` is used instead of `--agent`.
+   * is refused by default. `as` replaces `--agent` and is the user where `--user` is missing.
    */
-  connect(absent?: AbsentStore, agent?: string): Promise<Connection>;
+  connect(absent?: AbsentStore, as?: ActsAs): Promise<Connection>;
 }
 
 export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;

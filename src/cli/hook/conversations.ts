@@ -11,8 +11,12 @@ import { stateDirectory } from '../output/short-ids.js';
 /** As long as the registry remembers an agent that is lost. */
 const keptMs = 30 * 24 * 60 * 60 * 1000;
 
-const noteSchema = z.object({ agent: z.string().min(1), read_until: z.iso.datetime() });
-/** The agent, and the time of the newest direct message that a hook has shown. */
+const noteSchema = z.object({
+  agent: z.string().min(1),
+  read_until: z.iso.datetime(),
+  told_until: z.iso.datetime().optional(),
+});
+/** The agent, the time of the newest direct message that a hook has shown, and that of the newest lock. */
 export type Conversation = z.output<typeof noteSchema>;
 
 export class Conversations {
