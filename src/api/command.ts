@@ -54,6 +54,8 @@ export interface CommandHint {
     items?: string;
     /** `--tail` turns the list around. */
     newestFirst?: boolean;
+    /** The last column, if its texts are shown whole, on several lines where they are long. */
+    folds?: string;
   };
   /**
    * For an operation without an answer: the fact and its field for programs, and the sentence, with

@@ -269,7 +269,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       },
     ]);
     // Times are ISO 8601, as on /v1.
-    for (const time of [posted.ts, read.last]) expect(new Date(time).toISOString()).toBe(time);
+    for (const time of [posted.ts, read.last]) expect(new Date(String(time)).toISOString()).toBe(time);
     expect((await client.call('read', { room, after: 'yesterday' })).value).toMatchObject({
       code: 'invalid_request',
       detail: 'after is "yesterday". Expected an ISO 8601 time.',

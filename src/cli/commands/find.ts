@@ -3,7 +3,7 @@ import { StoaError, messageOf } from '../../core/errors.js';
 import { markedText } from '../../find/excerpt.js';
 import type { FindMode } from '../../find/model.js';
 import { type Action, type Options, numberOption, textOption } from '../definitions/definition.js';
-import { type Column, counted } from '../output/output.js';
+import { type Column, type Output, counted } from '../output/output.js';
 
 interface Hit {
   kind: string;
@@ -19,10 +19,10 @@ interface Hit {
   time: string;
 }
 
-const columns: readonly Column<Hit>[] = [
+const columnsFor = (output: Output): readonly Column<Hit>[] => [
   ['SCORE', ({ score }) => (score === null ? '' : score.toFixed(2))],
   ['KIND', ({ kind }) => kind],
-  ['PLACE', placeOf],
+  ['PLACE', (hit) => placeOf(hit, output)],
   ['UPDATED', ({ time }) => time],
   ['TEXT', ({ excerpt, marks }) => markedText({ text: excerpt, marks })],
 ];
@@ -48,7 +48,7 @@ export const find: Action = async ({ connect, output }, words, options) => {
     limit: numberOption(options, 'limit'),
     cursor: textOption(options, 'cursor'),
   });
-  output.list(page, columns, 'Nothing found.');
+  output.list(page, columnsFor(output), 'Nothing found.');
   if (!page.examined_all) output.say('The search stopped at a limit. --cursor continues it.');
 };
 
@@ -64,9 +64,13 @@ export const reindex: Action = async ({ connect, output }, _words, options) => {
   else output.say(`Filed ${counted(report.filed, 'entry', 'entries')} again, and removed ${report.removed}.`);
 };
 
-function placeOf({ namespace, key, project_id: project, room_id: roomId, room, id }: Hit): string {
+/** A key is shown whole; ids are short. */
+function placeOf(
+  { namespace, key, project_id: project, room_id: roomId, room, id }: Hit,
+  output: Output,
+): string {
   return namespace === undefined
-    ? `${project ?? room ?? roomId ?? ''}/${id ?? ''}`
+    ? `${room ?? output.id(project ?? roomId ?? '')}/${output.id(id ?? '')}`
     : `${namespace}/${key ?? ''}`;
 }
 

@@ -19,27 +19,28 @@ import type { Output } from '../output/output.js';
 import { printable } from '../output/printable.js';
 import { authorText, roomKey } from './messaging/read.js';
 
-/** The text of an item and of a change for people. */
+/** The text of an item and of a change for people, in parts. `output` shortens times and ids. */
 interface Lines<Item, Change> {
-  item(item: Item): string;
-  change(change: Change): string;
+  item(item: Item, output: Output): unknown[];
+  change(change: Change, output: Output): unknown[];
 }
 
 const documentLines: Lines<DataDocument, DocumentChange> = {
-  item: ({ key, version, value }) => `${key}  ${version}  ${JSON.stringify(value)}`,
-  change: ({ at, kind, key, version }) => [at, kind, key ?? '*', version ?? ''].join('  '),
+  item: ({ key, version, value }) => [key, version, JSON.stringify(value)],
+  change: ({ at, kind, key, version }, output) => [output.time(at), kind, key ?? '*', version ?? ''],
 };
 const agentLines: Lines<AgentAnswer, ChangeItem> = {
-  item: ({ agent_id, name, status, presence }) => [agent_id, name, status, presence].join('  '),
-  change: changeText,
+  item: ({ agent_id, name, status, presence }, output) => [output.id(agent_id), name, status, presence],
+  change: changeParts,
 };
 const taskLines: Lines<Task, ChangeItem> = {
-  item: ({ id, status, claimed_by, command }) => [id, status, claimed_by ?? '-', command].join('  '),
-  change: changeText,
+  item: ({ id, status, claimed_by, command }, output) => [output.id(id), status, claimed_by ?? '-', command],
+  change: changeParts,
 };
 const roomLines: Lines<RoomMessage, RoomChange> = {
-  item: messageText,
-  change: (change) => (change.kind === 'message' ? messageText(change.message) : `deleted  ${change.id}`),
+  item: messageParts,
+  change: (change, output) =>
+    change.kind === 'message' ? messageParts(change.message, output) : ['deleted', output.id(change.id)],
 };
 
 export const data: Action = watching(
@@ -115,9 +116,9 @@ function show<Item, Change>(
 ): void {
   if (output.json) output.line(event, '');
   else if (event.kind === 'snapshot')
-    for (const item of event.items) output.line({}, printable(lines.item(item)));
+    for (const item of event.items) output.line({}, lineOf(lines.item(item, output)));
   else if (event.kind === 'changes')
-    for (const change of event.items) output.line({}, printable(lines.change(change)));
+    for (const change of event.items) output.line({}, lineOf(lines.change(change, output)));
   else if (event.kind === 'resync') output.say(`Starting again: ${event.detail}`);
   else output.say(liveText(event.position));
 }
@@ -125,20 +126,22 @@ function show<Item, Change>(
 const liveText = (position: string): string =>
   `Live at ${position}; --since continues from there. End with Ctrl-C.`;
 
-function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
+const lineOf = (parts: readonly unknown[]): string => printable(parts.join('  '));
+
+function changeParts({ at, kind, id, version, facts = {} }: ChangeItem, output: Output): unknown[] {
   const told = Object.entries(facts).flatMap(([name, value]) =>
     name === 'project' || value === null ? [] : [`${name}=${value}`],
   );
-  return [at, kind, id, version ?? '-', ...told].join('  ');
+  return [output.time(at), kind, output.id(id), version ?? '-', ...told];
 }
 
-function messageText(message: RoomMessage): string {
-  return `${message.ts}  ${authorText(message)}  ${message.id}  ${message.body}`;
+function messageParts(message: RoomMessage, output: Output): unknown[] {
+  return [output.time(message.ts), authorText(message), output.id(message.id), message.body];
 }
 
 /** In the whole feed a reader needs the domain and the user too. */
-function feedText({ seq, at, domain, kind, user, version, id }: ChangeItem): string {
-  return [seq, at, domain, kind, user ?? '-', version ?? '-', printable(id)].join('  ');
+function feedParts({ seq, at, domain, kind, user, version, id }: ChangeItem, output: Output): unknown[] {
+  return [seq, output.time(at), domain, kind, user ?? '-', version ?? '-', output.id(id)];
 }
 
 interface FollowOptions {
@@ -172,6 +175,6 @@ async function follow(
     position = page.position;
     if (isLost) output.say('The server is reachable again.');
     isLost = false;
-    for (const change of page.items) output.line(change, feedText(change));
+    for (const change of page.items) output.line(change, lineOf(feedParts(change, output)));
   }
 }

@@ -50,7 +50,7 @@ export const work: Action = async ({ connect, output, globals }, [project = '', 
       if (claim !== null) {
         const report = await perform(claim, { stoa, command, project, retry: options['retry'], stops });
         const { id } = claim.task;
-        output.line({ task: id, ...report }, `${id}  ${report.status}  ${printable(report.how)}`);
+        output.line({ task: id, ...report }, `${output.id(id)}  ${report.status}  ${printable(report.how)}`);
       }
       if (options['once'] !== true) continue;
       if (claim !== null || stops.claiming.aborted) return;

@@ -163,7 +163,7 @@ function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown
     const items = isReversed ? found.toReversed() : found;
     const takesCursor = flags.some(([field]) => field === 'cursor');
     const isWhole = table.items === undefined && (output.json || takesCursor);
-    output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields));
+    output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields), table.folds);
   } else output.value(shows === undefined || output.json ? value : (value[shows] as object));
   if (note !== undefined) output.say(filled(note, value));
 }

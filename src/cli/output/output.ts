@@ -2,7 +2,15 @@
 import type { StoaError } from '../../core/errors.js';
 import { Progress } from './progress.js';
 import { ShownIds, shortId } from './short-ids.js';
-import { type Column, type TableStyle, cellText, idHeadings, tableLines } from './table.js';
+import {
+  type Column,
+  type TableStyle,
+  cellText,
+  idHeadings,
+  readableId,
+  tableLines,
+  timeText,
+} from './table.js';
 
 export type { Column } from './table.js';
 
@@ -38,7 +46,7 @@ export class Output {
     this.#shownIds = new ShownIds(this.#environment);
   }
 
-  /** One value: as JSON for programs, one field on each line for people. */
+  /** One value: as JSON for programs; for people one field on each line, without the empty ones. */
   value(value: object): void {
     this.#stdout.write(this.json ? `${JSON.stringify(value, null, 2)}\n` : this.#fields(value));
   }
@@ -49,18 +57,22 @@ export class Output {
     else this.say(sentence);
   }
 
-  /** A page of a list; people see how to get the next page. */
+  /**
+   * A page of a list; people see how to get the next page. A column named by `folds`, the last one, is never
+   * cut: a terminal shows the rest of its text on further lines.
+   */
   list<Item>(
     page: { items: readonly Item[]; next_cursor?: string | null | undefined },
     columns: readonly Column<Item>[],
     empty: string,
+    folds?: string,
   ): void {
     if (this.json) {
       this.#stdout.write(`${JSON.stringify(page, null, 2)}\n`);
       return;
     }
     if (page.items.length === 0) this.say(empty);
-    else this.#stdout.write(this.#table(page.items, columns));
+    else this.#stdout.write(this.#table(page.items, columns, folds));
     if (page.next_cursor !== null && page.next_cursor !== undefined)
       this.say(`There are more: --cursor ${page.next_cursor}`);
   }
@@ -68,6 +80,17 @@ export class Output {
   /** One item of an endless stream: one line of JSON for programs. */
   line(value: object, text: string): void {
     this.#stdout.write(`${this.json ? JSON.stringify(value) : text}\n`);
+  }
+
+  /** An id as tables show it; other commands accept it. */
+  id(id: string): string {
+    if (this.#wide || (shortId(id) !== id && !this.#shownIds.remember([id]))) return id;
+    return shortId(readableId(id));
+  }
+
+  /** A time in a line of a stream. */
+  time(at: string): string {
+    return this.#wide ? at : timeText(at);
   }
 
   /** A sentence for people, never data. */
@@ -100,29 +123,32 @@ export class Output {
   }
 
   #fields(value: object): string {
-    const rows = Object.entries(value);
+    const rows = fieldRows(value);
     const width = Math.max(0, ...rows.map(([name]) => name.length));
     return rows
       .map(([name, field]) => `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field)}\n`)
       .join('');
   }
 
-  #table<Item>(items: readonly Item[], columns: readonly Column<Item>[]): string {
-    const [head = '', ...rows] = tableLines(items, columns, this.#tableStyle(items, columns));
+  #table<Item>(items: readonly Item[], columns: readonly Column<Item>[], folds: string | undefined): string {
+    const style = { ...this.#tableStyle(items, columns), folds };
+    const [head = '', ...rows] = tableLines(items, columns, style);
     return `${[this.#paint(this.#stdout, '1', head), ...rows].join('\n')}\n`;
   }
 
   /** Short ids are remembered, so that other commands accept them. */
   #tableStyle<Item>(items: readonly Item[], columns: readonly Column<Item>[]): TableStyle {
     const nowMs = Date.now();
-    if (this.#wide) return { width: Infinity, nowMs, shortened: undefined };
+    const isTerminal = this.#stdout.isTTY === true;
+    if (this.#wide) return { width: Infinity, isTerminal, nowMs, shortened: undefined };
     const texts = items.flatMap((item) =>
       columns.filter(([heading]) => idHeadings.test(heading)).map(([, cell]) => cell(item)),
     );
     const ids = texts.filter((text) => typeof text === 'string').filter((text) => shortId(text) !== text);
     const isShort = ids.length === 0 || this.#shownIds.remember([...new Set(ids)]);
     return {
-      width: (this.#stdout.isTTY === true && this.#stdout.columns) || plainColumns,
+      width: (isTerminal && this.#stdout.columns) || plainColumns,
+      isTerminal,
       nowMs,
       shortened: isShort ? shortId : (id) => id,
     };
@@ -135,6 +161,17 @@ export class Output {
       this.#environment['TERM'] === 'dumb';
     return isPlain ? text : `\u001B[${code}m${text}\u001B[0m`;
   }
+}
+
+/** The fields that say something. A field of an object is a row of its own: `lease.holder`. */
+function fieldRows(value: object, prefix = ''): [name: string, field: unknown][] {
+  return Object.entries(value).flatMap(([name, field]: [string, unknown]) => {
+    if (field === null || field === undefined || field === '') return [];
+    if (Array.isArray(field) && field.length === 0) return [];
+    return typeof field === 'object' && !Array.isArray(field)
+      ? fieldRows(field, `${prefix}${name}.`)
+      : [[`${prefix}${name}`, field] as [string, unknown]];
+  });
 }
 
 /** `1 document`, `2 documents`. */

@@ -11,6 +11,7 @@ const rememberedBytesMax = 256 * 1024;
 
 const uuid = /^([a-z]+_)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{4}([0-9a-f]{8})$/;
 const hash = /^()[0-9a-f]{56}([0-9a-f]{8})$/;
+const token = /^()[0-9a-f]{12}([0-9a-f]{8})$/;
 const ulid = /^()[0-9A-HJKMNP-TV-Z]{18}([0-9A-HJKMNP-TV-Z]{8})$/;
 const short = /^(?:[a-z]+_)?[0-9a-f]{8}$|^[0-9A-HJKMNP-TV-Z]{8}$/;
 
@@ -21,7 +22,7 @@ const message = /^([0-9a-f-]{36})\/([0-9A-Z]{26})$/;
 export function shortId(id: string): string {
   const [, room, posted] = message.exec(id) ?? [];
   if (room !== undefined && posted !== undefined) return `${shortId(room)}/${shortId(posted)}`;
-  const [, prefix = '', digits] = uuid.exec(id) ?? hash.exec(id) ?? ulid.exec(id) ?? [];
+  const [, prefix = '', digits] = uuid.exec(id) ?? hash.exec(id) ?? token.exec(id) ?? ulid.exec(id) ?? [];
   return digits === undefined ? id : prefix + digits;
 }
 

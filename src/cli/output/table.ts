@@ -1,4 +1,5 @@
 /** Tables for people: times as ages, short ids, and never wider than the terminal. */
+import { decodeSegment } from '../../core/text/path-segment.js';
 
 /** A column of a table: its heading and its text for an item. */
 export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
@@ -6,6 +7,10 @@ export type Column<Item> = readonly [heading: string, cell: (item: Item) => unkn
 export interface TableStyle {
   /** Columns of the terminal. */
   width: number;
+  /** Programs that read a table get the text of the folded column on one line. */
+  isTerminal: boolean;
+  /** The last column, if its texts are shown whole. */
+  folds?: string | undefined;
   nowMs: number;
   /** Shortens ids; undefined prints them whole. */
   shortened: ((id: string) => string) | undefined;
@@ -15,7 +20,7 @@ const gap = 2;
 /** A column is not cut below this, as long as another one can be. */
 const columnMin = 8;
 /** Columns of ids. A key or a name can look like an id, and is needed whole. */
-export const idHeadings = /^(ID|AGENT|FROM|HOLDER|IDENTITY|OWNER)$/;
+export const idHeadings = /^(ID|AGENT|FROM|HOLDER|IDENTITY|OWNER|REPLY_TO)$/;
 
 /** The lines of a table, the headings first. */
 export function tableLines<Item>(
@@ -23,27 +28,68 @@ export function tableLines<Item>(
   columns: readonly Column<Item>[],
   style: TableStyle,
 ): string[] {
+  const folded = columns.find(([heading]) => heading === style.folds);
+  const cutColumns = columns.filter((column) => column !== folded);
+  const headings = columns.map(([heading]) => heading);
   const rows = [
-    columns.map(([heading]) => heading),
-    ...items.map((item) => columns.map(([heading, cell]) => tableCell(cell(item), heading, style))),
+    cutColumns.map(([heading]) => heading),
+    ...items.map((item) => cutColumns.map(([heading, cell]) => tableCell(cell(item), heading, style))),
   ];
-  const widths = columns.map((_, at) =>
+  const widths = cutColumns.map((_, at) =>
     Math.min(style.width, Math.max(...rows.map((row) => widthOf(row[at] ?? '')))),
   );
-  fit(
-    widths,
-    columns.map(([heading]) => heading),
-    style.width,
+  fit(widths, headings, style.width - (folded === undefined ? 0 : foldedMin + gap));
+  const starts = rows.map((row) =>
+    row.map((cell, at) => padded(cut(cell, widths[at] ?? 0), widths[at] ?? 0)).join(' '.repeat(gap)),
   );
-  return rows.map((row) =>
-    cut(
-      row
-        .map((cell, at) => padded(cut(cell, widths[at] ?? 0), widths[at] ?? 0))
-        .join(' '.repeat(gap))
-        .trimEnd(),
-      style.width,
-    ),
-  );
+  if (folded === undefined) return starts.map((start) => cut(start.trimEnd(), style.width));
+  const [heading, cell] = folded;
+  const indent = widths.reduce((sum, each) => sum + each + gap, 0);
+  const width = style.isTerminal ? Math.max(foldedMin, style.width - indent) : Infinity;
+  return starts.flatMap((start, at) => {
+    const item = items[at - 1];
+    const lines = item === undefined ? [heading] : foldedLines(cell(item), width);
+    return lines.map((line, index) => (index === 0 ? start + ' '.repeat(gap) : ' '.repeat(indent)) + line);
+  });
+}
+
+/** Columns that a folded text gets in any case. */
+const foldedMin = 20;
+
+/** The lines of a text, none wider than `width`; a line ends between words where it can. */
+function foldedLines(value: unknown, width: number): string[] {
+  return String(value ?? '')
+    .split(/\r?\n/)
+    .flatMap((text) => {
+      const lines: string[] = [];
+      let line = '';
+      for (const word of cellText(text).split(' ')) {
+        const longer = line === '' ? word : `${line} ${word}`;
+        if (widthOf(longer) <= width) {
+          line = longer;
+          continue;
+        }
+        if (line !== '') lines.push(line);
+        line = word;
+        for (let piece = fitting(line, width); piece !== line; piece = fitting(line, width)) {
+          lines.push(piece);
+          line = line.slice(piece.length);
+        }
+      }
+      return [...lines, line];
+    });
+}
+
+/** The beginning of a text that fits. */
+function fitting(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let [kept, taken] = ['', 0];
+  for (const character of text) {
+    taken += widthOf(character);
+    if (taken > width) break;
+    kept += character;
+  }
+  return kept;
 }
 
 /** Takes from the widest column until the row fits. */
@@ -66,7 +112,18 @@ function tableCell(value: unknown, heading: string, { nowMs, shortened }: TableS
   if (shortened === undefined) return cellText(value);
   const atMs = timeOf(value);
   if (atMs !== undefined) return ageText(nowMs - atMs);
-  return idHeadings.test(heading) ? shortened(cellText(value)) : cellText(value);
+  return idHeadings.test(heading) ? shortened(readableId(cellText(value))) : cellText(value);
+}
+
+/** An id of the change feed with its encoded parts, which begin with `~`, as the text that they stand for. */
+export function readableId(id: string): string {
+  if (!id.includes('~')) return id;
+  return cellText(
+    id
+      .split('/')
+      .map((segment) => decodeSegment(segment) ?? segment)
+      .join('/'),
+  );
 }
 
 /** The time in milliseconds if the value is one. */
@@ -88,6 +145,18 @@ export function ageText(ageMs: number): string {
   const [unit, unitMs] = units.find(([, ms]) => Math.abs(ageMs) >= ms) ?? ['s', 1_000];
   const text = `${Math.floor(Math.abs(ageMs) / unitMs)}${unit}`;
   return ageMs <= -1_000 ? `in ${text}` : text;
+}
+
+/** `12:00:05` for a time of today, otherwise `2026-01-31 12:00`; in the zone of the terminal. */
+export function timeText(at: string, now = new Date()): string {
+  const time = new Date(at);
+  if (Number.isNaN(time.getTime())) return at;
+  const day = (date: Date): string =>
+    [date.getFullYear(), date.getMonth() + 1, date.getDate()]
+      .map((part) => String(part).padStart(2, '0'))
+      .join('-');
+  const clock = time.toTimeString().slice(0, 8);
+  return day(time) === day(now) ? clock : `${day(time)} ${clock.slice(0, 5)}`;
 }
 
 /** The text of a value, without control characters, which must not reach a terminal. */
@@ -119,12 +188,5 @@ function padded(text: string, width: number): string {
 }
 
 function cut(text: string, width: number): string {
-  if (widthOf(text) <= width) return text;
-  let [kept, taken] = ['', 0];
-  for (const character of text) {
-    taken += widthOf(character);
-    if (taken > width - 1) break;
-    kept += character;
-  }
-  return `${kept}…`;
+  return widthOf(text) <= width ? text : `${fitting(text, width - 1)}…`;
 }

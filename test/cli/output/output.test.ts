@@ -85,6 +85,77 @@ test('a table fits a narrow terminal, whatever it contains', () => {
   expect(lines.map((line) => columnsOf(line) <= 30)).toEqual([true, true]);
 });
 
+const message = {
+  at: task.updated,
+  id: '01M7PCDTFZKAJ3C38M6W4CD4W8',
+  body: 'One 機械 line, long enough.\nNext',
+};
+const messageColumns = [
+  ['AT', (item: typeof message) => item.at],
+  ['ID', (item: typeof message) => item.id],
+  ['BODY', (item: typeof message) => item.body],
+] as const;
+
+test('a text that is shown whole continues below itself in a terminal, and only there', () => {
+  const show = (output: Output) => output.list({ items: [message] }, messageColumns, '', 'BODY');
+  const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 34 });
+  show(new Output({ json: false, stdout, environment: { XDG_STATE_HOME: state, NO_COLOR: '1' } }));
+  const lines = String(stdout.read()).trimEnd().split('\n');
+  expect(lines).toEqual([
+    'AT  ID        BODY',
+    '1m  6W4CD4W8  One 機械 line, long',
+    '              enough.',
+    '              Next',
+  ]);
+  expect(printed(show).split('\n').slice(1, 3)).toEqual([
+    '1m  6W4CD4W8  One 機械 line, long enough.',
+    '              Next',
+  ]);
+});
+
+test('a word that is longer than the line is broken, and nothing of it is lost', () => {
+  const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 40 });
+  const body = `see ${'x'.repeat(70)} now`;
+  new Output({ json: false, stdout, environment: { XDG_STATE_HOME: state, NO_COLOR: '1' } }).list(
+    { items: [{ ...message, body }] },
+    messageColumns,
+    '',
+    'BODY',
+  );
+  const lines = String(stdout.read()).trimEnd().split('\n').slice(1);
+  expect(lines.map((line) => line.length <= 40)).toEqual(lines.map(() => true));
+  expect(
+    lines
+      .map((line) => line.slice(14))
+      .join('')
+      .replaceAll(' ', ''),
+  ).toBe(body.replaceAll(' ', ''));
+});
+
+test('keys in ids of the feed are text', () => {
+  const ids = ['default/~ZGVjaXNpb25zL2RhdGFiYXNl', '~c3JjL2FwcC50cw', 'a/~not base64'];
+  const table = printed((output) => output.list({ items: ids }, [['ID', (id: string) => id]], ''));
+  expect(table.split('\n').slice(1, 4)).toEqual([
+    'default/decisions/database',
+    'src/app.ts',
+    'a/~not base64',
+  ]);
+});
+
+test('a value shows the fields that say something, each on a line', () => {
+  const value = {
+    id: 'x',
+    output: null,
+    labels: {},
+    tags: [],
+    lease: { holder: 'scout', note: '' },
+    tries: 0,
+  };
+  expect(printed((output) => output.value(value))).toBe(
+    'id            x\nlease.holder  scout\ntries         0\n',
+  );
+});
+
 test('every short id of a table is understood again; other texts are unchanged', () => {
   const shown = new ShownIds({ XDG_STATE_HOME: state });
   printed((output) => output.list({ items: [task] }, columns, ''));

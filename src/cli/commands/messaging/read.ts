@@ -1,6 +1,7 @@
 /** `stoa read`: the messages of a room. `stoa watch room` follows new messages. */
 import type { RoomMessage } from '../../../client/index.js';
 import { type Action, type Options, numberOption, textOption } from '../../definitions/definition.js';
+import type { Column } from '../../output/output.js';
 import { printable } from '../../output/printable.js';
 import { shortId } from '../../output/short-ids.js';
 
@@ -17,17 +18,22 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
   // The page of a thread begins with its first message.
   const newestFirst = thread === undefined ? items : items.toReversed();
   const messages = options['tail'] === true ? newestFirst.toReversed() : newestFirst;
-  if (output.json) output.value({ items: messages });
-  else for (const message of messages) output.line({}, messageText(message));
-  if (messages.length === 0) output.say('The room has no recent messages.');
+  const hasReplies = messages.some(({ pid }) => pid !== undefined);
+  output.list(
+    { items: messages },
+    hasReplies ? columns : columns.filter(([heading]) => heading !== 'REPLY_TO'),
+    'The room has no recent messages.',
+    'BODY',
+  );
 };
 
-/** One line: time, author, id and text. */
-export function messageText(message: RoomMessage): string {
-  const { ts, id, pid, body } = message;
-  const answered = pid === undefined ? '' : ` (to ${pid})`;
-  return `${ts} ${authorText(message)} ${id}${answered}  ${printable(body)}`;
-}
+const columns: readonly Column<RoomMessage>[] = [
+  ['AT', ({ ts }) => ts],
+  ['FROM', authorText],
+  ['ID', ({ id }) => id],
+  ['REPLY_TO', ({ pid }) => pid],
+  ['BODY', ({ body }) => body],
+];
 
 /** The name of the author, marked unless it is an agent of the same user. */
 export function authorText({
