@@ -2,12 +2,14 @@
 import { extendedByOutages } from '../../core/outages.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import type { Census } from '../../operations/census.js';
+import type { Room } from '../../messaging/model.js';
 import { type AgentState, agentStateOf } from '../../registry/model.js';
 import type { TaskStatus } from '../../workspaces/model.js';
 import { dataFamilies, decodeUsage } from './datastore/rows.js';
 import { prefixRange } from './kernel/engine.js';
 import type { Kernel } from './kernel/kernel.js';
 import { lockFamilies } from './locks/rows.js';
+import { families as messagingFamilies } from './messaging/rows.js';
 import { registryFamilies } from './registry/families.js';
 import { buckets } from './workspaces/keys.js';
 
@@ -24,7 +26,13 @@ interface StoredLease {
 }
 
 export async function takeCensus(kernel: Kernel): Promise<Census> {
-  const census = { documents: 0, agents: new Tally<AgentState>(), tasks: new Tally<TaskStatus>(), leases: 0 };
+  const census = {
+    documents: 0,
+    agents: new Tally<AgentState>(),
+    tasks: new Tally<TaskStatus>(),
+    messages: 0,
+    leases: 0,
+  };
   for await (const { value } of rowsOf(kernel, dataFamilies.usage))
     census.documents += decodeUsage(value).documents;
   for await (const { key } of rowsOf(kernel, registryFamilies.agentsByStatus))
@@ -32,6 +40,9 @@ export async function takeCensus(kernel: Kernel): Promise<Census> {
   for await (const { key } of rowsOf(kernel, buckets.indexes, tasksByOwner))
     // The index is written from the status of a task.
     census.tasks.add(key.toString().split(':').at(-2) as TaskStatus);
+  for await (const { value } of rowsOf(kernel, messagingFamilies.rooms))
+    // Rooms are JSON with this member.
+    census.messages += (JSON.parse(value.toString()) as Pick<Room, 'messageCount'>).messageCount;
   for (const family of [registryFamilies.leases, buckets.leases, lockFamilies.locks])
     for await (const { value } of rowsOf(kernel, family)) if (isLive(kernel, value)) census.leases += 1;
   return { ...census, agents: census.agents.counts, tasks: census.tasks.counts };

@@ -5,7 +5,7 @@ import type { TaskStatus } from '../../workspaces/model.js';
 import { type PostgresSql, query } from './database/connection.js';
 
 interface Counted {
-  what: 'agents' | 'documents' | 'leases' | 'tasks';
+  what: 'agents' | 'documents' | 'leases' | 'messages' | 'tasks';
   name: string | null;
   count: string;
 }
@@ -14,6 +14,9 @@ const counts = `
   SELECT 'agents' AS what, status::text AS name, count(*) AS count FROM registry.agents GROUP BY status
   UNION ALL SELECT 'tasks', status::text, count(*) FROM workspaces.tasks GROUP BY status
   UNION ALL SELECT 'documents', NULL, coalesce(sum(documents), 0) FROM agent_data_store_counts
+  UNION ALL SELECT 'messages', NULL, coalesce(sum(message_count), 0) FROM rooms
+  UNION ALL SELECT 'messages', NULL, coalesce(sum(message_count), 0) FROM messaging.room_facts
+    WHERE owner IS NOT NULL
   UNION ALL SELECT 'leases', NULL, count(*) FROM registry.agents
     WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp()
   UNION ALL SELECT 'leases', NULL, count(*) FROM locks.locks WHERE expires_at > clock_timestamp()
@@ -32,6 +35,7 @@ export async function takeCensus(sql: PostgresSql): Promise<Census> {
     documents: sumOf('documents'),
     agents: byName<AgentState>('agents', (byte) => agentStateOf(Number(byte))),
     tasks: byName<TaskStatus>('tasks', (status) => status as TaskStatus),
+    messages: sumOf('messages'),
     leases: sumOf('leases'),
   };
 }

@@ -1,4 +1,4 @@
-/** Metrics of what the home has: documents, agents by state, tasks by status, leases. */
+/** Metrics of what the home has: documents, agents by state, tasks by status, messages, leases. */
 import type { Registry } from 'prom-client';
 import type { Stoa } from '../../index.js';
 import { agentStates } from '../../registry/model.js';
@@ -22,6 +22,11 @@ export function measureCensus(registry: Registry, { operations, onError }: Stoa)
         help: 'Tasks of all users, by status.',
         label: 'status',
         of: ({ tasks }) => withZeros(taskStatuses, tasks),
+      },
+      {
+        name: 'stoa_messages_posted',
+        help: 'Messages ever posted in the rooms that exist, of all users.',
+        of: ({ messages }) => messages,
       },
       {
         name: 'stoa_leases',

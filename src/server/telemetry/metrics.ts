@@ -156,12 +156,7 @@ export class Metrics {
         { name: 'aicq_public_rooms', help: 'Public rooms.', of: ({ publicRooms }) => publicRooms },
         {
           name: 'aicq_messages_posted',
-          help: 'Messages ever posted in rooms.',
-          of: ({ messages }) => messages,
-        },
-        {
-          name: 'stoa_messages_posted',
-          help: 'Messages ever posted in rooms.',
+          help: 'Messages ever posted, without those in rooms of users.',
           of: ({ messages }) => messages,
         },
         { name: 'stoa_identities', help: 'Messaging identities.', of: ({ agents }) => agents },

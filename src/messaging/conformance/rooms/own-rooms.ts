@@ -1,5 +1,5 @@
 /** Rooms of a user on every backend: who sees them, what a name means, keys, and how long messages are kept. */
-import type { TestRunner } from '../../../core/test-runner.js';
+import { type TestRunner, eventually } from '../../../core/test-runner.js';
 import { operatorCaller } from '../../../core/caller.js';
 import { secret } from '../kit/requests.js';
 import { type Answer, type Backend, type MessagingServer, roomy } from '../kit/server.js';
@@ -84,6 +84,11 @@ export function ownRoomTests(
       const feed = async (headers: Headers) =>
         (await server.ask('GET', '/v1/changes?topics=messaging&limit=1000', { headers })).text.includes(room);
       expect([await feed(bob), await feed(ada), await feed(operator)]).toEqual([false, true, true]);
+      // The operator's metrics count its messages.
+      await eventually(
+        async () => /^stoa_messages_posted (\d+)$/m.exec((await server.ask('GET', '/metrics')).text)?.[1],
+        (count) => Number(count) >= 5,
+      );
       // The user's own token reads it on AICQ's routes too.
       expect((await server.ask('GET', `/room/${room}`, { headers: ada })).status).toBe(200);
     });
