@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { access, writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { builtProgram } from '../servers/shared.js';
@@ -89,6 +89,32 @@ describe('stoa work', { timeout: 120_000 }, () => {
     });
     expect((await client.tasks.get(next.id)).status).toBe('pending');
     await client.tasks.delete(next.id);
+  });
+
+  test('ends the command of a task that another agent has now, and reports nothing for it', async () => {
+    const mark = path('ended-by-itself');
+    const taken = await client.tasks.create(session, { command: `sleep 60; touch ${mark}` });
+    const worker = follow([
+      'work',
+      project,
+      '--lease',
+      '3s',
+      '--once',
+      '--wait',
+      '20s',
+      ...common,
+      '--',
+      'sh',
+    ]);
+    await untilStatus(taken.id, 'running');
+    await client.tasks.release(taken.id, { reason: 'given to another' });
+    const claim = await client.tasks.claim(project, { agentId: 'worker-2', wait: 10 });
+    expect(claim?.task.id).toBe(taken.id);
+    expect(await worker.ended()).toBe(0);
+    expect(worker.lines<Line>()).toMatchObject([{ task: taken.id, status: 'lost' }]);
+    expect(await client.tasks.get(taken.id)).toMatchObject({ status: 'running', claimed_by: 'worker-2' });
+    await expect(access(mark)).rejects.toThrow();
+    await claim?.complete();
   });
 
   test('leaves a task that asks a person to its answer', async () => {
