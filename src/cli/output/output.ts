@@ -123,7 +123,8 @@ export class Output {
   }
 
   #fields(value: object): string {
-    const rows = fieldRows(value);
+    // Names inside a field can be anybody's.
+    const rows = fieldRows(value).map(([name, field]) => [cellText(name), field] as const);
     const width = Math.max(0, ...rows.map(([name]) => name.length));
     return rows
       .map(([name, field]) => `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field)}\n`)

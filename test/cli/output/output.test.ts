@@ -156,6 +156,12 @@ test('a value shows the fields that say something, each on a line', () => {
   );
 });
 
+test('no control character of a name reaches the terminal', () => {
+  expect(printed((output) => output.value({ labels: { 'a\u001B[2J': 'b\u0007' } }))).toBe(
+    'labels.a\\x1b[2J  b\\x07\n',
+  );
+});
+
 test('every short id of a table is understood again; other texts are unchanged', () => {
   const shown = new ShownIds({ XDG_STATE_HOME: state });
   printed((output) => output.list({ items: [task] }, columns, ''));
