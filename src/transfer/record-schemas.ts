@@ -44,8 +44,8 @@ export const agentSchema = z.strictObject({
   /** The last fencing number that was given out: the next one must be higher. */
   fence: count.nullable(),
   /**
-   * When the agent was last present, and whether its presence was lost or goes on; null for an agent that never
-   * was present. A move has the whole lease instead.
+   * When the agent was last present. `lost` is false if the agent gave its lease back. Null for an agent that
+   * never was present. A move has the whole lease instead.
    */
   presence: z.strictObject({ seen_at: timeMs, lost: z.boolean() }).nullable().optional(),
   /** With its holder. Only in a move. */

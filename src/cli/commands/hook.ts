@@ -13,7 +13,7 @@ import { roomOf } from '../mcp/scope.js';
 /** Shown of each list. */
 const itemsMax = 5;
 const textCharactersMax = 200;
-/** Locks of the repository that are looked through. */
+/** Locks of the repository that a hook reads. */
 const locksRead = 50;
 /** The first prompt of a conversation shows the locks of this time; later prompts show new ones. */
 const recentMs = 15 * 60 * 1000;

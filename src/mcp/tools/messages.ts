@@ -9,7 +9,7 @@ import { messageSchema, shownMessages } from '../shown-messages.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
-const key = z.string().optional().describe('Of a private room; with a new name: makes it private');
+const key = z.string().optional().describe('For a private room');
 const limit = z.int().min(1).optional();
 
 const post = defineTool({
@@ -25,7 +25,7 @@ const post = defineTool({
     to: z.string().optional().describe('Name of an agent of the same user, or from_id of a message'),
     text: z.string(),
     reply_to: z.string().optional().describe('Id of a message'),
-    key,
+    key: key.describe('For a private room, also a new one'),
   }),
   output: z.object({
     id: z.string(),

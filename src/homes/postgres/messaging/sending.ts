@@ -57,7 +57,7 @@ export class Sending {
   /** The room of a message that may be the first, in the transaction of the message. */
   async openRoom(work: Work, { room: wanted }: OpeningMessage): Promise<{ room: Room; created: boolean }> {
     const opened = await this.#parts.rooms.open(work, wanted);
-    if (opened.room.isPrivate) throw new Outdated(`The room "${wanted.name}"`);
+    if (!opened.created && opened.room.isPrivate) throw new Outdated(`The room "${wanted.name}"`);
     return opened;
   }
 

@@ -208,7 +208,7 @@ export function ownRoomTests(
           ...(body !== undefined && { body }),
         });
       expect((await ask('GET')).headers.get('etag')).toBe('"1"');
-      // Of two changes that expect the same version, one wins.
+      // If two changes expect the same version, one wins.
       const both = await Promise.all(
         [60, 120].map((seconds) => ask('PATCH', '"1"', { retention_seconds: seconds })),
       );
