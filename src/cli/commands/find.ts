@@ -9,7 +9,6 @@ interface Hit {
   kind: string;
   namespace?: string | undefined;
   key?: string | undefined;
-  project_id?: string | undefined;
   room_id?: string | undefined;
   room?: string | undefined;
   id?: string | undefined;
@@ -64,14 +63,11 @@ export const reindex: Action = async ({ connect, output }, _words, options) => {
   else output.say(`Filed ${counted(report.filed, 'entry', 'entries')} again, and removed ${report.removed}.`);
 };
 
-/** A key is shown whole; ids are short. */
-function placeOf(
-  { namespace, key, project_id: project, room_id: roomId, room, id }: Hit,
-  output: Output,
-): string {
-  return namespace === undefined
-    ? `${room ?? output.id(project ?? roomId ?? '')}/${output.id(id ?? '')}`
-    : `${namespace}/${key ?? ''}`;
+/** A key is shown whole, and ids are short. The id of a task is enough to find it. */
+function placeOf({ namespace, key, room_id: roomId, room, id = '' }: Hit, output: Output): string {
+  if (namespace !== undefined) return `${namespace}/${key ?? ''}`;
+  const inRoom = room ?? (roomId === undefined ? undefined : output.id(roomId));
+  return inRoom === undefined ? output.id(id) : `${inRoom}/${output.id(id)}`;
 }
 
 function filterOption(options: Options): Record<string, never> | undefined {

@@ -127,7 +127,12 @@ export class Output {
     const rows = fieldRows(value).map(([name, field]) => [cellText(name), field] as const);
     const width = Math.max(0, ...rows.map(([name]) => name.length));
     return rows
-      .map(([name, field]) => `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field)}\n`)
+      .map(([name, field]) => {
+        const text = cellText(field);
+        // A long id is not aligned if a terminal would wrap it then.
+        const isAligned = width + 2 + text.length <= this.#columns;
+        return `${this.#paint(this.#stdout, '2', isAligned ? name.padEnd(width) : name)}  ${text}\n`;
+      })
       .join('');
   }
 
@@ -148,11 +153,15 @@ export class Output {
     const ids = texts.filter((text) => typeof text === 'string').filter((text) => shortId(text) !== text);
     const isShort = ids.length === 0 || this.#shownIds.remember([...new Set(ids)]);
     return {
-      width: (isTerminal && this.#stdout.columns) || plainColumns,
+      width: this.#columns,
       isTerminal,
       nowMs,
       shortened: isShort ? shortId : (id) => id,
     };
+  }
+
+  get #columns(): number {
+    return (this.#stdout.isTTY === true && this.#stdout.columns) || plainColumns;
   }
 
   #paint(stream: { isTTY?: boolean }, code: string, text: string): string {
