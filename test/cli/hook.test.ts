@@ -65,7 +65,7 @@ test(
     const conversation = { session_id: 'conversation-1' };
     await session.ok('lock', { action: 'acquire', name: 'acme/shop/src/own.ts' });
     expect(await hook('prompt', conversation)).toBe('');
-    await builder.locks.acquire('acme/shop/src/app.ts', { note: 'routes' });
+    const lock = await builder.locks.acquire('acme/shop/src/app.ts', { note: 'routes' });
     const prompt = await hook('prompt', conversation);
     expect(prompt).toContain('builder has locked acme/shop/src/app.ts (routes).');
     expect(prompt).toContain('Other agents that are here: builder.');
@@ -82,6 +82,8 @@ test(
     expect(start).toContain('fix the tests');
     for (const hidden of ['unrelated', 'of another user', 'eve', 'own.ts'])
       expect(start).not.toContain(hidden);
+    await lock.release();
+    await session.ok('lock', { action: 'release', name: 'acme/shop/src/own.ts' });
   },
 );
 
