@@ -56,16 +56,17 @@ const homes: [name: string, open: (options?: Partial<StoaOptions>) => Promise<St
   ],
 ];
 
+const presences = async (stoa: Stoa): Promise<Record<string, string>> =>
+  Object.fromEntries(
+    (await stoa.registry.listAgents(ada)).items.map((agent) => [agent.name, agent.presence]),
+  );
+
 describe.each(homes)('agents imported into %s', (name, open) => {
   const target = async (options?: Partial<StoaOptions>): Promise<Stoa> => {
     const stoa = await open(options);
     opened.push(stoa);
     return stoa;
   };
-  const presences = async (stoa: Stoa): Promise<Record<string, string>> =>
-    Object.fromEntries(
-      (await stoa.registry.listAgents(ada)).items.map((agent) => [agent.name, agent.presence]),
-    );
 
   it('that were present elsewhere are lost until they call, and do not count in the quota', async () => {
     for (const agent of ['otter', 'heron']) await source.data.set(as(agent), 'notes', agent, 1);

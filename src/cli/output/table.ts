@@ -147,16 +147,17 @@ export function ageText(ageMs: number): string {
   return ageMs <= -1_000 ? `in ${text}` : text;
 }
 
+const dayOf = (date: Date): string =>
+  [date.getFullYear(), date.getMonth() + 1, date.getDate()]
+    .map((part) => String(part).padStart(2, '0'))
+    .join('-');
+
 /** `12:00:05` for a time of today, otherwise `2026-01-31 12:00`; in the zone of the terminal. */
 export function timeText(at: string, now = new Date()): string {
   const time = new Date(at);
   if (Number.isNaN(time.getTime())) return at;
-  const day = (date: Date): string =>
-    [date.getFullYear(), date.getMonth() + 1, date.getDate()]
-      .map((part) => String(part).padStart(2, '0'))
-      .join('-');
   const clock = time.toTimeString().slice(0, 8);
-  return day(time) === day(now) ? clock : `${day(time)} ${clock.slice(0, 5)}`;
+  return dayOf(time) === dayOf(now) ? clock : `${dayOf(time)} ${clock.slice(0, 5)}`;
 }
 
 /** The text of a value, without control characters, which must not reach a terminal. */

@@ -96,8 +96,9 @@ const messageColumns = [
   ['BODY', (item: typeof message) => item.body],
 ] as const;
 
+const show = (output: Output) => output.list({ items: [message] }, messageColumns, '', 'BODY');
+
 test('a text that is shown whole continues below itself in a terminal, and only there', () => {
-  const show = (output: Output) => output.list({ items: [message] }, messageColumns, '', 'BODY');
   const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 34 });
   show(new Output({ json: false, stdout, environment: { XDG_STATE_HOME: state, NO_COLOR: '1' } }));
   const lines = String(stdout.read()).trimEnd().split('\n');

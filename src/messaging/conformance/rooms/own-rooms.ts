@@ -15,6 +15,8 @@ async function credentials(server: MessagingServer, user: string, agent?: string
   return { authorization: `Bearer ${token}`, ...(agent !== undefined && { 'stoa-agent': agent }) };
 }
 
+const bodies = ({ json }: Answer): string[] => json.items.map(({ body }) => String(body));
+
 export function ownRoomTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
@@ -36,7 +38,6 @@ export function ownRoomTests(
       server.ask('POST', `/v1/rooms/${room}/messages`, { headers, body: { body } });
     const read = (headers: Headers, room: string) =>
       server.ask('GET', `/v1/rooms/${room}/messages`, { headers });
-    const bodies = ({ json }: Answer): string[] => json.items.map(({ body }) => String(body));
 
     it('are made once by a first message, and do not exist for anybody else', async () => {
       const totals = async () =>
