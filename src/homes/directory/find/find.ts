@@ -1,7 +1,7 @@
 /** The search index of a data directory: answers searches, and files in the background what was written. */
 import type { Limits } from '../../../core/settings/limits.js';
 import { checkWanted } from '../../../core/waiting/cancellation.js';
-import { Slices } from '../../../core/waiting/yielding.js';
+import { Slices, nextTurn } from '../../../core/waiting/yielding.js';
 import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { FindKind } from '../../../find/model.js';
@@ -210,6 +210,8 @@ export class DirectoryFind implements FindPort {
     };
     const slices = new Slices();
     for (let step = 0; ; step += 1) {
+      // Searches that arrived together, or waited for the same filing, take one turn each.
+      await nextTurn();
       checkWanted(search.signal);
       const isLast = step === stepsBeforeSearchMax;
       const isCrowded = hasMarks(store, partition, marksBeforeFiling + 1);
