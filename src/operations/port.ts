@@ -52,7 +52,7 @@ export interface OperationsPort {
   census(): Promise<Census>;
   /** All findings. With `repair` each is repaired when it is found. */
   examine(repair: boolean): AsyncIterable<ExaminedFinding>;
-  entries(family: string, request: EntryRequest): Page<InspectedEntry> | Promise<Page<InspectedEntry>>;
+  entries(family: string, request: EntryRequest): Promise<Page<InspectedEntry>>;
   backup(request: BackupRequest): Promise<BackupSummary>;
   /** Does work outside of transactions once for an Idempotency-Key. */
   once<Result>(caller: Caller, idempotency: Idempotency | null, work: () => Promise<Result>): Promise<Result>;

@@ -19,6 +19,7 @@ export async function readPage<T>(
     deleted: named.deleted ?? false,
     after: decodeTextCursor(tag, cursor),
     limit: Math.min(limit ?? limits.workspacePageItemsDefault, limits.workspacePageItemsMax),
+    bytesMax: limits.workspacePageBytesMax,
   });
   return { items, next_cursor: next === null ? null : encodeCursor(tag, Buffer.from(next, 'utf8')) };
 }

@@ -38,12 +38,18 @@ export type Owner = string | null;
  */
 export type Reporter = readonly (string | null)[] | null;
 
+/** A page ends at the first of the two limits. The first record fits always. */
+export interface PageSize {
+  limit: number;
+  /** Bytes of all records, about. */
+  bytesMax?: number | undefined;
+}
+
 /** One page of a list, in the order of ids, which is the order of creation. */
-export interface ListRequest<Status> {
+export interface ListRequest<Status> extends PageSize {
   status?: Status | undefined;
   /** What the page before ended with, as that page answered it. */
   after: string | null;
-  limit: number;
 }
 
 /** A page of tasks over all projects of the owner. */

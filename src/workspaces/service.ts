@@ -277,8 +277,8 @@ export class WorkspacesService {
       request.project === undefined ? undefined : await this.references.project(caller, request.project);
     const filters = { status, holder, project, label: label?.normalize('NFC') };
     const owner = ownerOf(caller);
-    return readPage(this.#limits, `tasks of ${owner}`, request, ({ after, limit }) =>
-      this.port.listTasks(owner, { ...filters, after, limit }),
+    return readPage(this.#limits, `tasks of ${owner}`, request, ({ after, limit, bytesMax }) =>
+      this.port.listTasks(owner, { ...filters, after, limit, bytesMax }),
     );
   }
 

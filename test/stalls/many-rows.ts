@@ -28,7 +28,7 @@ async function each(count: number, make: (index: number) => Promise<unknown>): P
 
 /** So many documents and as many namespaces, which are made quickly; `count` of everything else. */
 export async function fillWithManyRows(stoa: Stoa, documentCount: number, count: number): Promise<ManyRows> {
-  const { data, registry, workspaces, messaging } = stoa;
+  const { data, registry, workspaces, messaging, locks } = stoa;
   const port = writtenPort(messaging);
   await documents(stoa, alice, documentCount);
   await namespaces(stoa, documentCount);
@@ -72,7 +72,15 @@ export async function fillWithManyRows(stoa: Stoa, documentCount: number, count:
       retentionSeconds: null,
     }),
   );
+  const own = { isPrivate: false, keyHash: null, createdBy: writer, owner: 'alice', retentionSeconds: null };
+  await each(count, (index) => port.createRoom({ ...own, name: `own-${index}` }));
+  const team = await port.createRoom({ ...own, name: 'team' });
+  await each(count, (index) => locks.acquire(alice, `lock-${index}`, { ttl: 3_600 }));
+  await largeTasks(stoa, project.id, session.id);
   const written = { from: writer, proof: null, serverSigned: false };
+  await each(count, (index) =>
+    port.post({ ...written, roomId: team.id, body: `common own${index}`, parentId: null }),
+  );
   await each(count, (index) =>
     port.post({ ...written, roomId: room.id, body: `common word${index % 10} rare${index}`, parentId: null }),
   );
@@ -84,6 +92,17 @@ export async function fillWithManyRows(stoa: Stoa, documentCount: number, count:
     workspaceId: workspace.id,
     inbox: writer,
   };
+}
+
+/** Tasks with the longest output that is allowed. */
+async function largeTasks({ workspaces, limits }: Stoa, projectId: string, sessionId: string): Promise<void> {
+  const output = 'x'.repeat(limits.taskOutputBytesMax - 100);
+  for (let made = 0; made < 40; made += 1) {
+    await workspaces.createTask(alice, sessionId, { command: 'large', labels: ['large'] });
+    const claim = await workspaces.claimTask(alice, projectId, { labels: ['large'] });
+    if (claim === null) throw new Error('The task that was just created is not ready.');
+    await workspaces.completeTask(alice, claim.task.id, { fence: claim.lease.fence, output });
+  }
 }
 
 async function documents(stoa: Stoa, caller: Caller, count: number): Promise<void> {
@@ -99,17 +118,18 @@ async function documents(stoa: Stoa, caller: Caller, count: number): Promise<voi
 }
 
 /** Each document in a separate namespace. */
-async function namespaces({ data }: Stoa, count: number): Promise<void> {
+async function namespaces({ data, home }: Stoa, count: number): Promise<void> {
   const wide = operatorCaller('wide');
   await data.set(wide, 'model', 'k', 1);
   const model = await data.getRecord(wide, 'model', 'k');
   if (model === undefined) throw new Error('The document that was just written is not there.');
   for (let from = 0; from < count; from += atOnce)
-    await data.port.restore(
+    for (const step of home.data.restore(
       Array.from({ length: Math.min(atOnce, count - from) }, (_, index) => ({
         ...model,
         namespace: `namespace-${from + index}`,
       })),
       { isCounted: true },
-    );
+    ))
+      await home.writer.write({ caller: operatorCaller() }, [step]);
 }

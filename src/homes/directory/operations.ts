@@ -101,7 +101,10 @@ export class DirectoryOperations implements OperationsPort {
     yield* this.#find.examine(repair);
   }
 
-  entries(name: string, { prefix: hex = '', limit, cursor }: EntryRequest): Page<InspectedEntry> {
+  async entries(
+    name: string,
+    { prefix: hex = '', limit, cursor }: EntryRequest,
+  ): Promise<Page<InspectedEntry>> {
     const { stores } = this.#kernel;
     const family = familyNamed(stores, name);
     const prefix = Buffer.from(hex, 'hex');
@@ -109,7 +112,7 @@ export class DirectoryOperations implements OperationsPort {
     // A cursor is the number of the shard and the last key of the page before.
     const after = decodeCursor(list, cursor);
     if (after !== null && after.length > 1 + keyBytesMax) throw invalidCursor();
-    const { items, next } = inspectFamily(stores, family, {
+    const { items, next } = await inspectFamily(stores, family, {
       prefix,
       limit,
       from: after === null ? undefined : { shard: after.readUInt8(0), after: after.subarray(1) },

@@ -79,6 +79,12 @@ export const workspaceLimits = {
     about:
       'Workspaces, projects, sessions or tasks on a page. A higher limit in a request is lowered to this.',
   },
+  workspacePageBytesMax: {
+    default: 4 * 1024 * 1024,
+    positive: true,
+    about:
+      'Bytes of records on a page of workspaces, projects, sessions or tasks. The page ends early there.',
+  },
   workspaceStepRowsMax: {
     default: 500,
     positive: true,

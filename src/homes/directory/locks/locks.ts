@@ -19,6 +19,7 @@ import { userKeyBytes } from '../../../registry/layout/keys.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
+import { walk } from '../kernel/walk.js';
 import { type DirectoryStep, step } from '../step.js';
 import {
   type StoredLock,
@@ -81,19 +82,23 @@ export class DirectoryLocks implements LocksPort {
   }
 
   async listLocks(user: string, { prefix, after, limit }: LockListRequest): Promise<LockList> {
-    const key = userKey(user);
-    const bounds = prefixRange(lockKey(user, prefix));
-    if (after !== null && lockKey(user, after).compare(lockKey(user, prefix)) >= 0)
-      Object.assign(bounds, { gte: undefined, gt: lockKey(user, after) });
+    const { lt, ...first } = prefixRange(lockKey(user, prefix));
+    const start =
+      after !== null && lockKey(user, after).compare(lockKey(user, prefix)) >= 0
+        ? { gt: lockKey(user, after) }
+        : first;
     const nowMs = this.#kernel.nowMs();
     const items: Lock[] = [];
-    for (const { value } of this.#kernel.storeOf(key).range(families.locks, bounds)) {
+    let isMore = false;
+    const store = this.#kernel.storeOf(userKey(user));
+    await walk(store, families.locks, { ...start, ...(lt !== undefined && { lt }) }, ({ value }) => {
       const lock = heldLock(decodeLock(value), this.#endOf, nowMs);
-      if (lock === undefined) continue;
-      if (items.length === limit) return { items, next: items.at(-1)?.name ?? null };
-      items.push({ ...lock, expiresAtMs: this.#endOf(lock) });
-    }
-    return { items, next: null };
+      if (lock === undefined) return true;
+      isMore = items.length === limit;
+      if (!isMore) items.push({ ...lock, expiresAtMs: this.#endOf(lock) });
+      return !isMore;
+    });
+    return { items, next: isMore ? (items.at(-1)?.name ?? null) : null };
   }
 
   /** Frees the locks of an agent that was lost or forgotten. */

@@ -1,6 +1,7 @@
 /** Pages of lists, read from the indexes of the directory home. */
 import { keyBytesMax, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
+import { walk } from '../kernel/walk.js';
 import { invalidCursor } from '../../../core/paging.js';
 import type {
   Entity,
@@ -11,9 +12,10 @@ import type {
   WorkSession,
   Workspace,
 } from '../../../workspaces/model.js';
-import type { ListRequest, Listed, NamedListRequest } from '../../../workspaces/port.js';
+import { PageRoom } from '../../../workspaces/page-room.js';
+import type { ListRequest, Listed, NamedListRequest, PageSize } from '../../../workspaces/port.js';
 import { buckets, indexPrefix, indexedText, wholeLine } from './keys.js';
-import { readRecord } from './rows.js';
+import { type Records, readRecord } from './rows.js';
 
 /** Entries read for one page when a filter besides the index drops most of them. */
 export const scannedPerItem = 50;
@@ -22,7 +24,7 @@ export function listWorkspacesOf(
   reader: Reader,
   owner: string,
   request: NamedListRequest,
-): Listed<Workspace> {
+): Promise<Listed<Workspace>> {
   return listNamed(reader, 'workspace', 'owner', owner, request, (workspace) => workspace.project_path);
 }
 
@@ -30,7 +32,7 @@ export function listProjectsOf(
   reader: Reader,
   workspaceId: string,
   request: NamedListRequest,
-): Listed<Project> {
+): Promise<Listed<Project>> {
   return listNamed(reader, 'project', 'workspace', workspaceId, request, (project) => project.path);
 }
 
@@ -38,7 +40,7 @@ export function listSessionsOf(
   reader: Reader,
   projectId: string,
   request: ListRequest<SessionStatus>,
-): Listed<WorkSession> {
+): Promise<Listed<WorkSession>> {
   const prefix =
     request.status === undefined
       ? indexPrefix('session', 'project', projectId)
@@ -50,7 +52,7 @@ export function listSessionTasksOf(
   reader: Reader,
   sessionId: string,
   request: ListRequest<TaskStatus>,
-): Listed<Task> {
+): Promise<Listed<Task>> {
   const prefix =
     request.status === undefined
       ? indexPrefix('task', 'session', sessionId)
@@ -64,7 +66,7 @@ export function listReadyOf(
   projectId: string,
   after: string | null,
   limit: number,
-): Listed<Task> {
+): Promise<Listed<Task>> {
   return listRecords(
     reader,
     'task',
@@ -75,7 +77,10 @@ export function listReadyOf(
 }
 
 /** Workspaces of every owner, for the operator. */
-export function listAllWorkspaces(readers: readonly Reader[], request: NamedListRequest): Listed<Workspace> {
+export function listAllWorkspaces(
+  readers: readonly Reader[],
+  request: NamedListRequest,
+): Promise<Listed<Workspace>> {
   const prefix = Buffer.from(request.deleted ? 'idx:workspace:deleted:' : 'idx:workspace:owner:');
   return acrossShards(readers, request, (reader, page) =>
     listRecords(reader, 'workspace', prefix, page, (workspace) =>
@@ -85,18 +90,18 @@ export function listAllWorkspaces(readers: readonly Reader[], request: NamedList
 }
 
 /** A page over all shards, shard after shard. The cursor is the shard, and the cursor in it. */
-export function acrossShards<Item>(
+export async function acrossShards<Item>(
   readers: readonly Reader[],
   request: PagePart,
-  listIn: (reader: Reader, page: PagePart) => Listed<Item>,
-): Listed<Item> {
+  listIn: (reader: Reader, page: PagePart) => Promise<Listed<Item>>,
+): Promise<Listed<Item>> {
   const [shardText, after] = splitOnce(request.after ?? '0 ');
   if (!/^\d{1,3}$/.test(shardText)) throw invalidCursor();
   const items: Item[] = [];
   for (let shard = Number(shardText); shard < readers.length; shard += 1) {
     const start = shard === Number(shardText) && after !== '' ? after : null;
     const limit = request.limit - items.length;
-    const page = listIn(readers[shard] as Reader, { after: start, limit });
+    const page = await listIn(readers[shard] as Reader, { after: start, limit, bytesMax: request.bytesMax });
     items.push(...page.items);
     if (page.next !== null) return { items, next: `${shard} ${page.next}` };
     if (items.length >= request.limit)
@@ -105,10 +110,9 @@ export function acrossShards<Item>(
   return { items, next: null };
 }
 
-/** Where a page begins, and how many items it has. */
-export interface PagePart {
+/** Where a page begins, and how much it has. */
+export interface PagePart extends PageSize {
   after: string | null;
-  limit: number;
 }
 
 function listNamed<Kind extends 'workspace' | 'project'>(
@@ -117,8 +121,8 @@ function listNamed<Kind extends 'workspace' | 'project'>(
   parentType: string,
   parent: string,
   request: NamedListRequest,
-  pathOf: (record: NonNullable<ReturnType<typeof readRecord<Kind>>>) => string,
-): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
+  pathOf: (record: Records[Kind]) => string,
+): Promise<Listed<Records[Kind]>> {
   return listRecords(reader, entity, namedPrefix(entity, parentType, parent, request), request, (record) =>
     matches(record, pathOf(record), request),
   );
@@ -147,26 +151,34 @@ function matches(
 }
 
 /** `after` is the part after the prefix in the last key of the page before. */
-export function listRecords<Kind extends Entity>(
+export async function listRecords<Kind extends Entity>(
   reader: Reader,
   entity: Kind,
   prefix: Buffer,
-  { after, limit }: PagePart,
-  accepts: (record: NonNullable<ReturnType<typeof readRecord<Kind>>>) => boolean,
-): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
-  const items: NonNullable<ReturnType<typeof readRecord<Kind>>>[] = [];
+  page: PagePart,
+  accepts: (record: Records[Kind]) => boolean,
+): Promise<Listed<Records[Kind]>> {
+  const { after, limit } = page;
+  const items: Records[Kind][] = [];
+  const room = new PageRoom(page);
   const { lt } = prefixRange(prefix);
   const start = after === null ? { gte: prefix } : { gt: keyAfter(prefix, after) };
   let last = after;
   let scanned = 0;
-  for (const { key, value } of reader.range(buckets.indexes, { ...start, ...(lt !== undefined && { lt }) })) {
-    if (items.length >= limit || scanned >= limit * scannedPerItem) return { items, next: last };
+  let isMore = false;
+  await walk(reader, buckets.indexes, { ...start, ...(lt !== undefined && { lt }) }, ({ key, value }) => {
+    isMore = room.isFull || scanned >= limit * scannedPerItem;
+    if (isMore) return false;
     scanned += 1;
     last = key.toString('utf8', prefix.length);
     const record = readRecord(reader, entity, value.toString());
-    if (record !== undefined && accepts(record)) items.push(record);
-  }
-  return { items, next: null };
+    if (record !== undefined && accepts(record)) {
+      items.push(record);
+      room.take(record);
+    }
+    return true;
+  });
+  return { items, next: isMore ? last : null };
 }
 
 /** A cursor can be forged; no key is longer than the engines accept. */

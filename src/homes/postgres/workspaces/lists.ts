@@ -8,7 +8,8 @@ import type {
   WorkSession,
   Workspace,
 } from '../../../workspaces/model.js';
-import type { ListRequest, Listed, NamedListRequest, Owner } from '../../../workspaces/port.js';
+import { firstPage } from '../../../workspaces/page-room.js';
+import type { ListRequest, Listed, NamedListRequest, Owner, PageSize } from '../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../database/connection.js';
 import {
   type Row,
@@ -121,10 +122,11 @@ export async function listReady(
 async function list<Item extends { id: string }>(
   sql: Queryable,
   table: Table<Item>,
-  { after, limit }: { after: string | null; limit: number },
+  request: PageSize & { after: string | null },
   conditions: readonly Condition[],
   fixed: string,
 ): Promise<Listed<Item>> {
+  const { after, limit } = request;
   const given = [...conditions, ['id >', after ?? undefined] as const].filter(
     (condition): condition is readonly [string, Parameter] => condition[1] !== undefined,
   );
@@ -134,8 +136,11 @@ async function list<Item extends { id: string }>(
     `SELECT ${selected('r', table)} FROM ${table.name} r WHERE ${where} ORDER BY r.id LIMIT ${limit + 1}`,
     given.map(([, value]) => value),
   );
-  const items = rows.slice(0, limit).map((row) => recordOf('r', table, row));
-  return { items, next: rows.length > limit ? (items.at(-1)?.id ?? null) : null };
+  const { items, isMore } = firstPage(
+    rows.map((row) => recordOf('r', table, row)),
+    request,
+  );
+  return { items, next: isMore ? (items.at(-1)?.id ?? null) : null };
 }
 
 function namedConditions(pathColumn: string, { name, path, status }: NamedListRequest): Condition[] {

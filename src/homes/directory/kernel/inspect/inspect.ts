@@ -5,6 +5,7 @@ import { didYouMean } from '../../../../core/text/nearest.js';
 import { type FamilyStats, prefixRange } from '../engine.js';
 import { kernelFamilies } from '../families.js';
 import type { Store } from '../store.js';
+import { walk } from '../walk.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 import type { InspectedEntry } from '../../../../operations/model.js';
 
@@ -125,28 +126,31 @@ export interface InspectOptions {
 }
 
 /** A page of entries in key order, shard by shard. */
-export function inspectFamily(
+export async function inspectFamily(
   stores: readonly Store[],
   family: string,
   { prefix, limit, from, decode, conceals }: InspectOptions,
-): InspectPage {
+): Promise<InspectPage> {
   const isHidden = conceals?.(family) === true;
   const items: InspectedEntry[] = [];
   let last: InspectPosition | undefined;
+  let isMore = false;
+  const { gte, ...bounds } = prefixRange(prefix);
   for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
-    const { gte, ...bounds } = prefixRange(prefix);
     const start =
       from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
-    for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
-      // One more entry than the page has exists, so there is a next page.
-      if (items.length === limit) return { items, next: last };
+    await walk(stores[shard] as Store, family, { ...bounds, ...start }, ({ key, value }) => {
+      isMore = items.length === limit;
+      if (isMore) return false;
       items.push({
         key: key.toString('hex'),
         value: isHidden ? '' : value.toString('hex'),
         decoded: decodedOf(family, key, value, decode),
       });
-      last = { shard, after: Buffer.from(key) };
-    }
+      last = { shard, after: key };
+      return true;
+    });
+    if (isMore) return { items, next: last };
   }
   return { items, next: undefined };
 }

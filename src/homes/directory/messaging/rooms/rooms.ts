@@ -4,6 +4,7 @@ import { Outdated } from '../../../../core/write.js';
 import { roomChanged } from '../../../../messaging/changes.js';
 import { type RangeOptions, keyAfterPrefix, prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { walk } from '../../kernel/walk.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Room } from '../../../../messaging/model.js';
 import type { NewRoom, OpeningMessage, RoomName, RoomUpdate } from '../../../../messaging/port.js';
@@ -112,12 +113,12 @@ export function publicRoomsNamed(reader: Reader, name: string, limit: number): R
 }
 
 /** Rooms of one user, or of all users. */
-export function ownRooms(
+export async function ownRooms(
   reader: Reader,
   owner: string | null,
   after: RoomName | null,
   limit: number,
-): RoomRow[] {
+): Promise<RoomRow[]> {
   const { lt } = owner === null ? {} : prefixRange(namesPrefix(owner));
   // Names of public rooms come first.
   const start =
@@ -127,7 +128,13 @@ export function ownRooms(
         ? keyAfterPrefix(namesPrefix(null))
         : namesPrefix(owner);
   const bounds = { ...(start !== undefined && { gte: start }), ...(lt !== undefined && { lt }) };
-  return roomsAt(reader, { ...bounds, limit });
+  const found: RoomRow[] = [];
+  await walk(reader, families.roomNames, bounds, ({ key }) => {
+    if (found.length === limit) return false;
+    found.push(...rowsOf(reader, [Buffer.from(roomOfNameKey(key))]));
+    return true;
+  });
+  return found;
 }
 
 function roomsAt(reader: Reader, bounds: RangeOptions): RoomRow[] {

@@ -1,7 +1,9 @@
 /** Pages of tasks over all projects of an owner, from the narrowest index for the filters. */
 import { prefixRange } from '../../kernel/engine.js';
+import { Slices } from '../../../../core/waiting/yielding.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { type ListedTask, type Task, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
+import { PageRoom } from '../../../../workspaces/page-room.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
 import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';
 import { buckets, indexPrefix, indexedText } from '../keys.js';
@@ -13,12 +15,18 @@ import { isHidden, sessionPath } from '../tree.js';
  * In the order of ids, which is the order of creation. Without a status, the index has one range for each
  * status, and the ranges are merged. A page that reads many tasks that other filters drop ends early.
  */
-export function listTasksOf(reader: Reader, ownerId: string, request: TaskListRequest): Listed<ListedTask> {
+export async function listTasksOf(
+  reader: Reader,
+  ownerId: string,
+  request: TaskListRequest,
+): Promise<Listed<ListedTask>> {
   const prefixes = prefixesOf(ownerId, request);
   const { limit } = request;
   const items: ListedTask[] = [];
+  const room = new PageRoom(request);
   let last = request.after;
   let scanned = 0;
+  const slices = new Slices();
   for (;;) {
     const after = last;
     const parts = prefixes.map((prefix) => idsAfter(reader, prefix, after, limit + 1));
@@ -27,29 +35,35 @@ export function listTasksOf(reader: Reader, ownerId: string, request: TaskListRe
     const end = ends.toSorted()[0];
     for (const id of parts.flat().toSorted()) {
       if (end !== undefined && id > end) break;
-      if (items.length >= limit || scanned >= limit * scannedPerItem) return { items, next: last };
+      if (room.isFull || scanned >= limit * scannedPerItem) return { items, next: last };
       scanned += 1;
       last = id;
       const task = readRecord(reader, 'task', id);
       const listed = task === undefined ? undefined : listedTask(reader, task, request);
-      if (listed !== undefined) items.push(listed);
+      if (listed !== undefined) {
+        items.push(listed);
+        room.take(listed);
+      }
+      await slices.pause();
     }
     if (end === undefined) return { items, next: null };
   }
 }
 
 /** Tasks of every owner, for the operator: owner after owner. */
-export function listAllTasks(readers: readonly Reader[], request: TaskListRequest): Listed<ListedTask> {
+export function listAllTasks(
+  readers: readonly Reader[],
+  request: TaskListRequest,
+): Promise<Listed<ListedTask>> {
   const prefix = Buffer.from('idx:task:owner:');
-  return acrossShards(readers, request, (reader, page) => {
-    const { items, next } = listRecords(
-      reader,
-      'task',
-      prefix,
-      page,
-      (task) => listedTask(reader, task, request) !== undefined,
-    );
-    return { items: items.flatMap((task) => listedTask(reader, task, request) ?? []), next };
+  return acrossShards(readers, request, async (reader, page) => {
+    const listed: ListedTask[] = [];
+    const { next } = await listRecords(reader, 'task', prefix, page, (task) => {
+      const item = listedTask(reader, task, request);
+      if (item !== undefined) listed.push(item);
+      return item !== undefined;
+    });
+    return { items: listed, next };
   });
 }
 

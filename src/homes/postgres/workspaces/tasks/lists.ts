@@ -1,5 +1,6 @@
 /** Lists of tasks over all projects, in pages and in the order of ids, which is the order of creation. */
 import { type ListedTask, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
+import { firstPage } from '../../../../workspaces/page-room.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../../database/connection.js';
 import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';
@@ -39,8 +40,8 @@ export async function listTasks(
       ORDER BY found.t_id LIMIT ${limit + 1}`,
     parameters,
   );
-  const items = rows.slice(0, limit).map(listedTask);
-  return { items, next: rows.length > limit ? (items.at(-1)?.id ?? null) : null };
+  const { items, isMore } = firstPage(rows.map(listedTask), request);
+  return { items, next: isMore ? (items.at(-1)?.id ?? null) : null };
 }
 
 /**
@@ -65,9 +66,9 @@ export async function listAllTasks(sql: Queryable, request: TaskListRequest): Pr
       WHERE ${conditions.join(' AND ')} AND ${visible} ORDER BY t.id LIMIT ${limit + 1}`,
     parameters,
   );
-  const items = rows.slice(0, limit).map(listedTask);
+  const { items, isMore } = firstPage(rows.map(listedTask), request);
   const lastScanned = scanned.length === scannedMax ? (scanned.at(-1)?.id ?? null) : null;
-  return { items, next: rows.length > limit ? (items.at(-1)?.id ?? null) : lastScanned };
+  return { items, next: isMore ? (items.at(-1)?.id ?? null) : lastScanned };
 }
 
 function conditionsOf({ holder, project }: TaskListRequest, parameters: Parameter[]): string[] {
