@@ -38,7 +38,7 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
         assert.equal((outcome.reason as { code?: unknown }).code, 'version_conflict');
   });
 
-  const [writerCount, increments] = context.target.size === 'small' ? [20, 10] : [50, 20];
+  const [writerCount, increments] = context.target.size === 'small' ? [10, 10] : [50, 20];
   test(`${writerCount} writers that increment ${increments} times each lose no increment`, async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser(), 'counter');
