@@ -2,7 +2,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { openPostgres, query } from '../src/homes/postgres/database/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
-import { sharedPostgres, sharedRedis } from './servers/shared.js';
+import { emptyPostgres, sharedRedis } from './servers/shared.js';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -52,7 +52,7 @@ test('if messaging cannot be opened, no timer stays', async () => {
 });
 
 test('if one part cannot be opened, the parts opened before are closed', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const opening = openStoa({
     postgres: url,
     redis: (await sharedRedis()).url,

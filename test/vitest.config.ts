@@ -28,7 +28,7 @@ const light = [
   'homes/postgres/*.test.ts',
   'homes/postgres/{database,datastore,feed,identity,registry,transfer,write}/*.test.ts',
   'homes/postgres/messaging/!(redis-cluster|redis-faults).test.ts',
-  'homes/postgres/commit/commit.test.ts',
+  'homes/postgres/commit/!(crash).test.ts',
   'homes/postgres/workspaces/!(servers).test.ts',
   'mcp/!(conformance|stdio).test.ts',
   'messaging/{clock-repair,doors,links,restart,rules,writes}.test.ts',

@@ -13,7 +13,7 @@ import {
   builtProgram,
   noteServer,
   sharedKeys,
-  sharedPostgres,
+  emptyPostgres,
   sharedServer,
   uniqueName,
 } from '../servers/shared.js';
@@ -80,7 +80,7 @@ beforeEach(async () => {
   const client = new Redis(redis.url);
   await client.flushall();
   client.disconnect();
-  postgres = (await sharedPostgres()).url;
+  postgres = (await emptyPostgres()).url;
 });
 
 /** Time stands still, so that no lease ends between two looks. */

@@ -10,7 +10,7 @@ import { newUlid } from '../../src/messaging/messages/ulid.js';
 import { useProgram } from '../cli/program.js';
 import type { HaltingServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
-import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { noteServer, emptyPostgres } from '../servers/shared.js';
 
 /** As the seed draws them, with the index that a unique constraint makes superfluous. */
 const tables = `
@@ -63,7 +63,7 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
   client = new Redis(redis.url);
-  ({ url } = await sharedPostgres());
+  ({ url } = await emptyPostgres());
 });
 afterAll(async () => {
   client?.disconnect();

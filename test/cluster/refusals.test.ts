@@ -8,7 +8,7 @@ import { type HaltingServer, freePort } from '../servers/child.js';
 import { startGate } from '../servers/gate.js';
 import { type PostgresServer, start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
-import { noteServer, sharedPostgres } from '../servers/shared.js';
+import { noteServer, emptyPostgres } from '../servers/shared.js';
 
 const program = useProgram();
 const key = randomBytes(32).toString('hex');
@@ -70,7 +70,7 @@ async function expectNothingMade(url: string): Promise<void> {
 
 /** A database of a Stoa that was started once, and a Redis of its own. */
 async function startedOnce(redisUrl: string): Promise<string> {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const first = program.follow(['up', '--postgres', url, '--redis', redisUrl, '--port', '0', '--json'], {
     environment: { STOA_SECRET_KEYS: key },
   });
@@ -88,7 +88,7 @@ async function tablesIn(url: string): Promise<number> {
 }
 
 it('a database that does not exist', async () => {
-  const missing = new URL((await sharedPostgres()).url);
+  const missing = new URL((await emptyPostgres()).url);
   missing.pathname = '/no_such_database';
   const { code, detail, fix } = await refusal(missing.href);
   expect(code).toBe('invalid_config');
@@ -98,7 +98,7 @@ it('a database that does not exist', async () => {
 });
 
 it('a user that the database does not know', async () => {
-  const stranger = new URL((await sharedPostgres()).url);
+  const stranger = new URL((await emptyPostgres()).url);
   stranger.username = 'stranger';
   const { code, detail, fix } = await refusal(stranger.href);
   expect(code).toBe('invalid_config');
@@ -119,7 +119,7 @@ it('a wrong password', async () => {
 });
 
 it('PostgreSQL 15', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   // A real server whose answer to the question for its version is changed on the way: 16.x becomes 15.x.
   const gate = await startGate(url, { rewrite: replacing(/16(?=00\d\d)/g, '15') });
   try {
@@ -134,7 +134,7 @@ it('PostgreSQL 15', async () => {
 });
 
 it('a database that is read-only', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const name = new URL(url).pathname.slice(1);
   await run(url, `ALTER DATABASE "${name}" SET default_transaction_read_only = on`);
   const { code, detail, fix } = await refusal(url);
@@ -160,7 +160,7 @@ it('a standby', async () => {
 });
 
 it('Redis 6', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const gate = await startGate(redis.url, { rewrite: replacing(/redis_version:\d/g, 'redis_version:6') });
   try {
     const { code, detail, fix } = await refusal(url, { redisUrl: gate.url });
@@ -176,7 +176,7 @@ it('Redis 6', async () => {
 it.each(['allkeys-lru', 'volatile-ttl'])(
   'a Redis that drops messages when it is full: %s',
   async (policy) => {
-    const { url } = await sharedPostgres();
+    const { url } = await emptyPostgres();
     const dropping = await startRedis(['--maxmemory', '100mb', '--maxmemory-policy', policy]);
     try {
       const { code, detail, fix } = await refusal(url, { redisUrl: dropping.url });
@@ -192,7 +192,7 @@ it.each(['allkeys-lru', 'volatile-ttl'])(
 );
 
 it('a Redis that wants a password', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const locked = await startRedis(['--requirepass', 'right']);
   try {
     const { code, fix } = await refusal(url, { redisUrl: locked.url });
@@ -205,7 +205,7 @@ it('a Redis that wants a password', async () => {
 });
 
 it('no key ring', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const { code, detail, fix } = await refusal(url, { keys: '' });
   expect(code).toBe('invalid_config');
   expect(detail).toContain('STOA_SECRET_KEYS');
@@ -214,7 +214,7 @@ it('no key ring', async () => {
 });
 
 it('a short token of the operator', async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const { code, detail } = await refusal(url, { more: { STOA_OPERATOR_TOKEN: 'short' } });
   expect(code).toBe('invalid_config');
   expect(detail).not.toContain('short');
@@ -225,7 +225,7 @@ it.each([
   ['ahead', 90_000],
   ['behind', -90_000],
 ])('a clock that is a minute and a half %s', async (where, byMs) => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   const turned = `const now=Date.now;Date.now=()=>now()+(${byMs})`;
   const { code, detail, fix } = await refusal(url, {
     more: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(turned)}` },
@@ -237,7 +237,7 @@ it.each([
 });
 
 it("a table that is not AICQ's under its name", async () => {
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   await run(url, 'CREATE TABLE rooms (number integer)');
   const { code, detail, fix } = await refusal(url);
   expect(code).toBe('invalid_data');
@@ -262,7 +262,7 @@ it('another key ring, tables of a newer program, and a Redis that belongs to ano
     expect(newer.detail).toContain('commits');
     await run(url, 'DELETE FROM stoa_migrations WHERE step = 99');
 
-    const { url: fresh } = await sharedPostgres();
+    const { url: fresh } = await emptyPostgres();
     const taken = await refusal(fresh, { redisUrl: own.url });
     expect(taken.code).toBe('conflict');
     expect(taken.fix).toContain('another Redis');
@@ -286,7 +286,7 @@ it('a database that does not answer is waited for, and then refused', async () =
     }),
   ).rejects.toMatchObject({ code: 'backend_unavailable', fix: expect.any(String) });
   expect(waits).toEqual(['waiting up to 1.5 s for PostgreSQL (backendStartSecondsMax)']);
-  const { url } = await sharedPostgres();
+  const { url } = await emptyPostgres();
   await expect(
     openStoa({
       postgres: url,

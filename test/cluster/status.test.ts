@@ -45,8 +45,8 @@ async function status(): Promise<{
   families: Record<string, { size_bytes: number }>;
   outbox: { waiting: number; oldest_waiting_seconds: number };
 }> {
-  const environment = { STOA_URL: urls[0] ?? '', STOA_TOKEN: token };
-  return (await program.stoa(['status', '--json'], { environment })).json();
+  const answer = await fetch(`${urls[0]}/v1/status`, { headers: { authorization: `Bearer ${token}` } });
+  return (await answer.json()) as Awaited<ReturnType<typeof status>>;
 }
 
 async function probe(path: string): Promise<[status: number, body: Record<string, unknown>]> {

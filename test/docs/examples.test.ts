@@ -10,11 +10,14 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/index.js';
+import { compiledSources } from '../compiled.js';
 import { Running } from '../server/running.js';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = resolve(here, '../..');
 const generated = join(here, 'generated');
+/** The programs as the pages have them. */
+const written = join(generated, 'written');
 const entries: Record<string, string> = {
   stoa: 'index',
   'stoa/client': 'client/index',
@@ -51,22 +54,34 @@ afterAll(async () => {
   await rm(generated, { recursive: true });
 });
 
-test('every example compiles against the types', async () => {
+test('every example compiles against the types that are shipped', async () => {
+  const declarations = await compiledSources();
+  const paths = {
+    ...Object.fromEntries(
+      Object.entries(entries).map(([entry, file]) => [entry, [join(declarations, `${file}.d.ts`)]]),
+    ),
+    '@langchain/langgraph-checkpoint': [
+      join(root, 'test/node_modules/@langchain/langgraph-checkpoint/dist/index.d.ts'),
+    ],
+  };
   // Readers keep what an example names, and may index lists as they like.
   const compilerOptions = {
+    paths,
     noUnusedLocals: false,
     noUnusedParameters: false,
     noUncheckedIndexedAccess: false,
   };
+  await mkdir(written);
+  for (const { file, code } of programs) await writeFile(join(written, `${file}.ts`), code);
   await writeFile(
-    join(generated, 'tsconfig.json'),
-    JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] }),
+    join(written, 'tsconfig.json'),
+    JSON.stringify({ extends: '../../../tsconfig.json', compilerOptions, include: ['*.ts'], exclude: [] }),
   );
   const compiled = promisify(execFile)(process.execPath, [
     join(root, 'node_modules/typescript/bin/tsc'),
     '--noEmit',
     '-p',
-    generated,
+    written,
   ]);
   expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({
     stdout: '',

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { Sql } from 'postgres';
 import { Child, type HaltingServer, freePort } from './child.js';
 
 /** PostgreSQL refuses to run as root, so root starts it as `nobody`. */
@@ -26,7 +27,7 @@ export interface PostgresServer extends HaltingServer {
 export async function start({ settings: more = {}, hba = [] }: PostgresStart = {}): Promise<PostgresServer> {
   const native = nativeDirectory();
   await restoreSymlinks(native);
-  const directory = await mkdtemp(join(tmpdir(), 'stoa-postgres-'));
+  const directory = await mkdtemp(join(process.env['TEST_DISK'] ?? tmpdir(), 'stoa-postgres-'));
   const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   await chmod(directory, 0o700);
   if (owner.uid !== undefined) await chown(directory, owner.uid, owner.gid);
@@ -88,17 +89,59 @@ export async function start({ settings: more = {}, hba = [] }: PostgresStart = {
 }
 
 /** A separate database on a running server, so that suites do not see each other. */
-export async function createDatabase(url: string, name: string): Promise<string> {
+export async function createDatabase(server: string, name: string, template?: string): Promise<string> {
+  await withDatabase(server, async (sql) => {
+    await sql.unsafe(`CREATE DATABASE "${name}"${template === undefined ? '' : ` TEMPLATE "${template}"`}`);
+  });
+  return databaseUrl(server, name);
+}
+
+/**
+ * A copy of a database that `make` fills, once for all suites. Only the tables are copied: the copy has a separate
+ * store id, and no key and no token of the operator.
+ */
+export async function copyOfTables(
+  server: string,
+  name: string,
+  make: (url: string) => Promise<void>,
+): Promise<string> {
+  const tables = 'tables_of_all_domains';
+  const draft = `${tables}_draft`;
+  await withDatabase(server, async (sql) => {
+    // Suites run in several processes, and the first of them makes the tables. The lock ends with the connection.
+    await sql`SELECT pg_advisory_lock(hashtext(${tables}))`;
+    if ((await sql`SELECT 1 FROM pg_database WHERE datname = ${tables}`).length > 0) return;
+    await sql.unsafe(`DROP DATABASE IF EXISTS "${draft}"`);
+    await make(await createDatabase(server, draft));
+    await withDatabase(databaseUrl(server, draft), (drafted) =>
+      drafted.unsafe(
+        `DELETE FROM cluster.facts WHERE name <> 'store_id'; TRUNCATE cluster.secret_keys, cluster.servers`,
+      ),
+    );
+    await sql.unsafe(`ALTER DATABASE "${draft}" RENAME TO "${tables}"`);
+  });
+  const url = await createDatabase(server, name, tables);
+  await withDatabase(
+    url,
+    (sql) => sql`UPDATE cluster.facts SET value = gen_random_uuid()::text WHERE name = 'store_id'`,
+  );
+  return url;
+}
+
+async function withDatabase(url: string, work: (sql: Sql) => Promise<unknown>): Promise<void> {
   const { default: postgres } = await import('postgres');
   const sql = postgres(url, { max: 1, onnotice: () => undefined });
   try {
-    await sql.unsafe(`CREATE DATABASE "${name}"`);
+    await work(sql);
   } finally {
     await sql.end();
   }
-  const target = new URL(url);
-  target.pathname = `/${name}`;
-  return target.href;
+}
+
+function databaseUrl(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
 }
 
 function nativeDirectory(): string {

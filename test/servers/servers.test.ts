@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { callCouchdb } from '../stores/couchdb/database.js';
 import { start as startFirestore } from './firestore.js';
-import { noteServer, sharedPostgres, sharedServer, uniqueName } from './shared.js';
+import { noteServer, emptyPostgres, sharedServer, uniqueName } from './shared.js';
 
 const ended: (() => Promise<void>)[] = [];
 afterAll(async () => {
@@ -10,7 +10,7 @@ afterAll(async () => {
 
 test('PostgreSQL is a real server of version 16, and every suite has a database of its own', async () => {
   const { default: postgres } = await import('postgres');
-  const [one, two] = [await sharedPostgres(), await sharedPostgres()];
+  const [one, two] = [await emptyPostgres(), await emptyPostgres()];
   expect(one.url).not.toBe(two.url);
   const sql = postgres(one.url, { max: 1 });
   const [row] = await sql<{ server_version: string }[]>`SHOW server_version`;

@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import { Redis } from 'ioredis';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './provider.js';
-import { createDatabase } from './postgres.js';
+import { copyOfTables, createDatabase } from './postgres.js';
 
 /** The server of that name, started for the first suite; it ends with the run. */
 export async function sharedServer(
@@ -22,12 +22,30 @@ export async function builtProgram(): Promise<string> {
   return (await sharedServer('program')).url;
 }
 
-/** A separate database on the shared PostgreSQL. */
+/** A separate empty database on the shared PostgreSQL. */
+export async function emptyPostgres(): Promise<{ url: string; describe: string }> {
+  const server = await sharedServer('postgres');
+  return { ...server, url: await createDatabase(server.url, databaseName()) };
+}
+
+/**
+ * A separate database with the tables of all domains, as after the first start. A copy of them takes half the time
+ * of making them.
+ */
 export async function sharedPostgres(): Promise<{ url: string; describe: string }> {
   const server = await sharedServer('postgres');
+  return { ...server, url: await copyOfTables(server.url, databaseName(), makeTables) };
+}
+
+async function makeTables(postgres: string): Promise<void> {
+  const { openStoa } = await import('../../src/index.js');
+  const stoa = await openStoa({ postgres, redis: (await sharedRedis()).url, secretKeys: sharedKeys });
+  await stoa.close();
+}
+
+function databaseName(): string {
   databases += 1;
-  const name = `${suite().replace(/\W+/g, '_')}_${process.pid}_${databases}`.slice(-60);
-  return { ...server, url: await createDatabase(server.url, name) };
+  return `${suite().replace(/\W+/g, '_')}_${process.pid}_${databases}`.slice(-60);
 }
 
 /** A separate database on the shared Redis. One Redis database belongs to one Stoa. */

@@ -11,7 +11,7 @@ import {
 } from '../../../../src/homes/postgres/database/connection.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { emptyPostgres } from '../../../servers/shared.js';
 
 async function processId(on: Queryable): Promise<number> {
   return Number((await query<{ id: number }>(on, 'SELECT pg_backend_pid() AS id'))[0]?.id);
@@ -27,7 +27,7 @@ describe('a transaction whose connection is cut', () => {
   let other: PostgresSql;
 
   beforeEach(async () => {
-    const url = new URL((await sharedPostgres()).url);
+    const url = new URL((await emptyPostgres()).url);
     sql = await openPostgres(url, { connectionsMax: 1 });
     other = await openPostgres(url, { connectionsMax: 1 });
     await query(sql, 'CREATE TABLE things (name text)');
@@ -104,7 +104,7 @@ describe('a pool', () => {
   const connections = 4;
 
   beforeEach(async () => {
-    const url = new URL((await sharedPostgres()).url);
+    const url = new URL((await emptyPostgres()).url);
     sql = await openPostgres(url, { connectionsMax: connections });
     other = await openPostgres(url, { connectionsMax: 1 });
   });
@@ -172,11 +172,11 @@ describe('a server that stops answering', () => {
   let direct: PostgresSql;
 
   beforeEach(async () => {
-    const { url } = await sharedPostgres();
+    const { url } = await emptyPostgres();
     gate = await startGate(url);
     sql = await openPostgres(new URL(gate.url), { connectionsMax: 2, limits });
     direct = await openPostgres(new URL(url), { connectionsMax: 1 });
-    await query(sql, 'CREATE TABLE things (name text)');
+    await query(direct, 'CREATE TABLE things (name text)');
     limitStatements(sql, limits);
   });
   afterEach(async () => {
@@ -188,11 +188,11 @@ describe('a server that stops answering', () => {
   /** The pool works as before, on new connections. */
   async function expectRecovered(): Promise<void> {
     gate.speak();
-    await vi.waitFor(
-      async () => expect(await transaction(sql, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]),
-      20_000,
-    );
-    expect(await Promise.all(Array.from({ length: 4 }, () => query(sql, 'SELECT 1 AS one')))).toHaveLength(4);
+    // A busy machine can be late for these short limits too.
+    await vi.waitFor(async () => {
+      expect(await transaction(sql, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]);
+      await Promise.all(Array.from({ length: 4 }, () => query(sql, 'SELECT 1 AS one')));
+    }, 20_000);
   }
 
   it('is a refusal for a statement, for those that wait for a connection, and for a transaction that would begin', async () => {
@@ -225,22 +225,27 @@ describe('a server that stops answering', () => {
   it('refuses new listeners, and existing listeners get notifications again after it recovers', async () => {
     const heard: string[] = [];
     let listens = 0;
-    await listen(
-      sql,
-      'news',
-      (payload) => heard.push(payload),
-      () => (listens += 1),
+    await vi.waitFor(
+      () =>
+        listen(
+          sql,
+          'news',
+          (payload) => heard.push(payload),
+          () => (listens += 1),
+        ),
+      20_000,
     );
+    const before = listens;
     gate.silence();
     await expect(query(sql, 'SELECT 1')).rejects.toEqual(unavailable);
     await expectRecovered();
-    await vi.waitFor(() => expect(listens).toBe(2), 20_000);
+    await vi.waitFor(() => expect(listens).toBeGreaterThan(before), 20_000);
     await query(direct, "NOTIFY news, 'again'");
     await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
   });
 
   it('is replaced by the next server of the list, and so is an unreachable one', async () => {
-    const second = await startGate((await sharedPostgres()).url);
+    const second = await startGate((await emptyPostgres()).url);
     const hosts = ['127.0.0.1:1', ...[gate, second].map(({ url }) => new URL(url).host)];
     const list = gate.url.replace(new URL(gate.url).host, hosts.join(',').replaceAll(':', '%3A'));
     const listed = await openPostgres(new URL(list), { connectionsMax: 1, limits });
@@ -263,7 +268,7 @@ describe('a server that stops answering', () => {
   });
 
   it('is waited for without an end if the limit is 0', async () => {
-    const sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 1, limits });
+    const sql = await openPostgres(new URL((await emptyPostgres()).url), { connectionsMax: 1, limits });
     try {
       limitStatements(sql, limitsWith({ statementSecondsMax: 0 }));
       expect(await transaction(sql, (tx) => query(tx, 'SELECT pg_sleep(0.05)::text AS slept'))).toEqual([

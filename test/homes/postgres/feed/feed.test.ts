@@ -11,7 +11,7 @@ import {
   openPostgres,
 } from '../../../../src/homes/postgres/database/connection.js';
 import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { emptyPostgres } from '../../../servers/shared.js';
 
 let url: string;
 let admin: postgres.Sql;
@@ -20,7 +20,7 @@ let feeds: { feed: PostgresFeed; sql: PostgresSql }[] = [];
 const limits = limitsWith({});
 
 beforeEach(async () => {
-  ({ url } = await sharedPostgres());
+  ({ url } = await emptyPostgres());
   admin = postgres(url, { max: 20, onnotice: () => undefined });
 });
 
@@ -107,7 +107,7 @@ describe('reading', () => {
     const here = await server();
     await write(admin, change('here'));
     const newest = await here.newest();
-    const elsewhere = new URL((await sharedPostgres()).url);
+    const elsewhere = new URL((await emptyPostgres()).url);
     const sql = await openPostgres(elsewhere, { limits });
     const other = new PostgresFeed({ sql, limits, onError: () => undefined });
     feeds.push({ feed: other, sql });

@@ -16,7 +16,7 @@ import { MessagingServer, roomy } from '../../../messaging/kit.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { start as startRedis } from '../../../servers/redis.js';
-import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedKeys, emptyPostgres } from '../../../servers/shared.js';
 
 const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
@@ -30,7 +30,7 @@ let place: { project: string; session: string; task: string; fence: number; room
 beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
-  ({ url } = await sharedPostgres());
+  ({ url } = await emptyPostgres());
   gate = await startGate(url);
   const open = (postgres: string): Promise<MessagingServer> =>
     MessagingServer.open({

@@ -19,7 +19,7 @@ import {
 import { PostgresWriter } from '../../../../src/homes/postgres/write/writer.js';
 import { type RegistryBench, startMs } from '../../../../src/registry/conformance/bench.js';
 import { RegistryService } from '../../../../src/registry/service.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { emptyPostgres } from '../../../servers/shared.js';
 
 export interface PostgresRegistryBench extends RegistryBench {
   url: URL;
@@ -39,7 +39,7 @@ export interface PostgresBenchOptions {
 export async function openPostgresRegistryBench(
   options: PostgresBenchOptions = {},
 ): Promise<PostgresRegistryBench> {
-  const url = options.url ?? new URL((await sharedPostgres()).url);
+  const url = options.url ?? new URL((await emptyPostgres()).url);
   const limits = limitsWith(options.limits ?? {});
   const clock = { nowMs: startMs };
   const sql = await openPostgres(url, { limits, connectionsMax: 8 });

@@ -12,7 +12,7 @@ import type { RecordStore } from '../../../../src/transfer/port.js';
 import type { MoveStep } from '../../../../src/transfer/move/move.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
-import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedKeys, emptyPostgres } from '../../../servers/shared.js';
 import { ada, bob, configSecret, secret } from '../../../transfer/kit.js';
 import { type Filled, type Opening, contentsOf, fillWhole, move } from '../../../transfer/move-kit.js';
 
@@ -64,7 +64,7 @@ beforeEach(async () => {
   await client.flushall();
   client.disconnect();
   homes += 1;
-  target.postgres = (await sharedPostgres()).url;
+  target.postgres = (await emptyPostgres()).url;
   target.redis = redis.url;
   back.data = join(directory, `back-${homes}`);
 });

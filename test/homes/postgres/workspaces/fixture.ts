@@ -10,7 +10,7 @@ import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js
 import { openSecrets } from '../../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../../src/workspaces/service.js';
 import { anyUser, openBase } from '../open-domains.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { emptyPostgres, sharedPostgres } from '../../../servers/shared.js';
 import type { Bench, ChangeSeen } from '../../../../src/workspaces/conformance/bench.js';
 
 export interface PostgresBench extends Bench {
@@ -41,7 +41,8 @@ export async function openPostgresBench(
   migrations?: readonly TableMigration[],
   onError: (error: unknown, about: string) => void = warn,
 ): Promise<PostgresBench> {
-  const url = existing ?? new URL((await sharedPostgres()).url);
+  const made = migrations === undefined ? sharedPostgres : emptyPostgres;
+  const url = existing ?? new URL((await made()).url);
   const allLimits = limitsWith(limits);
   const secrets = await openSecrets({ dataDir: null });
   const { sealer } = secrets;

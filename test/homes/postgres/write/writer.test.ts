@@ -19,7 +19,7 @@ import {
 import { KnownUsers } from '../../../../src/homes/postgres/known-users.js';
 import { takeTurn } from '../../../../src/homes/postgres/database/turns.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { emptyPostgres } from '../../../servers/shared.js';
 import { type OpenedData, openBase, openData } from '../open-domains.js';
 import { openPostgresBench } from '../workspaces/fixture.js';
 
@@ -32,7 +32,7 @@ let data: DataService;
 let sql: PostgresSql;
 
 beforeAll(async () => {
-  ({ url } = await sharedPostgres());
+  ({ url } = await emptyPostgres());
   opened = await openData(
     url,
     { limits, nowMs: Date.now },

@@ -1,0 +1,68 @@
+/** Servers on PostgreSQL and Redis for the suites of commits. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
+import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
+import { publicRoom } from '../../../messaging/public-room.js';
+import type { TestServer } from '../../../servers/child.js';
+import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
+import { noteServer, sharedKeys } from '../../../servers/shared.js';
+
+export const ada = operatorCaller('ada', 'planner');
+export const bob = operatorCaller('bob');
+
+/** One Redis for the suite, empty for each test. Servers that a test opens are closed after it. */
+export function useServers(): {
+  redisUrl(): string;
+  open(options: Partial<StoaOptions>): Promise<Stoa>;
+} {
+  let redis: TestServer;
+  const opened: Stoa[] = [];
+  beforeAll(async () => {
+    redis = await startRedis();
+    await noteServer(redis.describe);
+  });
+  beforeEach(() => emptyRedis(redis.url));
+  afterEach(async () => {
+    for (const stoa of opened.splice(0)) await stoa.close();
+  });
+  afterAll(() => redis.stop());
+  return {
+    redisUrl: () => redis.url,
+    open: async (options) => {
+      const stoa = await openStoa({
+        redis: redis.url,
+        secretKeys: sharedKeys,
+        onError: () => undefined,
+        ...options,
+      });
+      opened.push(stoa);
+      return stoa;
+    },
+  };
+}
+
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+export async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
+  return (await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 200 })).items.map(
+    ({ body }) => body,
+  );
+}
+
+export async function project(
+  stoa: Stoa,
+  caller: Caller = ada,
+  tasks = 1,
+): Promise<{ projectId: string; sessionId: string; taskIds: string[] }> {
+  const workspace = await stoa.workspaces.createWorkspace(caller, { name: `w-${randomUUID()}` });
+  const { id: projectId } = await stoa.workspaces.createProject(caller, workspace.id, { name: 'p' });
+  const { id: sessionId } = await stoa.workspaces.createSession(caller, projectId, { status: 'active' });
+  const taskIds: string[] = [];
+  for (let index = 0; index < tasks; index += 1)
+    taskIds.push((await stoa.workspaces.createTask(caller, sessionId, { command: `task ${index}` })).id);
+  return { projectId, sessionId, taskIds };
+}
