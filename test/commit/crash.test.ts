@@ -6,7 +6,7 @@ import { Acknowledged, commitUntilGone, resultOf } from './writers.js';
 import { publicRoom } from '../messaging/public-room.js';
 
 const program = useProgram();
-const rounds = 3;
+const rounds = 2;
 const writers = 16;
 
 it('a killed server leaves every acknowledged commit complete, and no partial commit', async () => {
@@ -16,7 +16,7 @@ it('a killed server leaves every acknowledged commit complete, and no partial co
   let last = 0;
   for (let round = 0; round < rounds; round += 1) {
     const server = await program.up(data, [], { STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: '1000000000' });
-    const enough = acknowledged.more(100);
+    const enough = acknowledged.more(60);
     const writing = Promise.all(
       Array.from({ length: writers }, () =>
         commitUntilGone(server, { next: () => (last += 1), acknowledged, operationsOf: resultOf }),

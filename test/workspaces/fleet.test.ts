@@ -10,7 +10,7 @@ import { freePort } from '../servers/child.js';
 
 /** `npm run test:fleet` runs all of it; every run of the tests a part. */
 const full = process.env['FLEET'] === 'full';
-const size = full ? { tasks: 10_000, processes: 8, loops: 8 } : { tasks: 300, processes: 4, loops: 4 };
+const size = full ? { tasks: 10_000, processes: 8, loops: 8 } : { tasks: 200, processes: 4, loops: 4 };
 const workerScript = fileURLToPath(new URL('fleet-worker.mjs', import.meta.url));
 
 const program = useProgram();

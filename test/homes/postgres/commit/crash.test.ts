@@ -12,8 +12,8 @@ import { publicRoom } from '../../../messaging/public-room.js';
 const program = useProgram();
 const rounds = 2;
 const writersPerServer = 6;
-const enough = 60;
-const tasksMax = 1_000;
+const enough = 40;
+const tasksMax = 500;
 const ada = operatorCaller('ada');
 const roomy = '1000000000';
 

@@ -43,10 +43,6 @@ export function useServers(): {
   };
 }
 
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
 export async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
   return (await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 200 })).items.map(
     ({ body }) => body,

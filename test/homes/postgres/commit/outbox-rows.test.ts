@@ -14,7 +14,7 @@ import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { until } from './fixture.js';
+import { until } from '../../../until.js';
 
 describe('the rows of the outbox', () => {
   let sql: PostgresSql;

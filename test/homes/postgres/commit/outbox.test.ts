@@ -15,7 +15,8 @@ import { startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { publicRoom } from '../../../messaging/public-room.js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ada, until, saidIn, useServers } from './fixture.js';
+import { ada, saidIn, useServers } from './fixture.js';
+import { until } from '../../../until.js';
 
 const { open, redisUrl } = useServers();
 

@@ -1,26 +1,20 @@
 /** Several servers on one PostgreSQL and Redis that fail, lose connections and change roles. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
-import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
-import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
+import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { Agent, MessagingServer, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { until } from '../../../until.js';
+import { openOn, useRedis } from './open-messaging.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 
-let redis: HaltingServer;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  await noteServer(redis.describe);
-});
-beforeEach(() => emptyRedis(redis.url));
-afterAll(() => redis.stop());
+const redis = useRedis();
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
@@ -36,14 +30,7 @@ function open(
     }
   > = {},
 ): Promise<MessagingServer> {
-  return MessagingServer.open({
-    limits: { ...roomy, ...limits },
-    postgres,
-    secretKeys: sharedKeys,
-    redis: redisUrl,
-    onError: () => undefined,
-    messagingSettings: settings,
-  });
+  return openOn(postgres, redisUrl, { limits, messagingSettings: settings });
 }
 
 /** Runs the work with two servers on one PostgreSQL and Redis, and closes them afterwards. */
@@ -59,10 +46,6 @@ async function withTwo(
   } finally {
     await Promise.all(servers.map((server) => server.close()));
   }
-}
-
-async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 /** The same agent, connected to another server. */

@@ -1,12 +1,12 @@
-/** Eight server processes on one PostgreSQL: each task is claimed once, even if one server is killed. */
+/** Four server processes on one PostgreSQL: each task is claimed once, even if one server is killed. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { type RunningServer, useProgram } from '../../../cli/program.js';
 import { sharedHome } from '../../../servers/shared.js';
 
-const servers = 8;
+const servers = 4;
 const claimersEach = 3;
-const tasks = 400;
+const tasks = 200;
 const program = useProgram();
 
 interface Claim {
@@ -47,7 +47,7 @@ async function made<Body>(server: RunningServer, path: string, body: unknown): P
 }
 
 it(
-  'eight server processes complete each task once, even if one of them is killed',
+  'four server processes complete each task once, even if one of them is killed',
   { timeout: 300_000 },
   async () => {
     const { args, environment } = await sharedHome();
