@@ -17,7 +17,7 @@ export function taskTests(
 
     beforeAll(async () => {
       // Small steps, so that bulk work needs several of them.
-      bench = await open({ workspaceStepRowsMax: 10 });
+      bench = await open({ workspaceStepRowsMax: 10, workspacePageBytesMax: 20_000 });
       service = bench.service;
     });
     afterAll(() => bench.close());
@@ -87,6 +87,25 @@ export function taskTests(
         made.map(({ id }) => id).toSorted(),
       );
       expect(second.next_cursor).toBeNull();
+    });
+
+    it('a page of tasks with long outputs ends early, and the next page continues after it', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      await makeTasks(service, ada, sessionId, 5);
+      for (let done = 0; done < 5; done += 1) {
+        const { task, lease } = await claimOne(projectId);
+        await service.completeTask(ada, task.id, { fence: lease.fence, output: 'x'.repeat(8_000) });
+      }
+      for (const list of [
+        (query: object) => service.listSessionTasks(ada, sessionId, query),
+        (query: object) => service.listTasks(ada, { ...query, project: projectId }),
+      ]) {
+        const first = await list({});
+        const second = await list({ cursor: first.next_cursor });
+        expect([first.items.length, second.items.length]).toEqual([3, 2]);
+        expect(new Set([...first.items, ...second.items].map(({ id }) => id)).size).toBe(5);
+        expect(second.next_cursor).toBeNull();
+      }
     });
 
     it('complete stores the result, and a repeated complete is not an error', async () => {
