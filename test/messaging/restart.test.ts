@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { StoaError } from '../../src/core/errors.js';
 import { Agent, type Answer, MessagingServer, roomy } from './kit.js';
+import { until } from '../until.js';
 
 let data: string;
 
@@ -120,10 +121,6 @@ function rows(server: MessagingServer): string[] {
   return Array.from(kernelOf(server.stoa).root.range('messaging/rate_windows', {}), ({ key }) =>
     key.toString(),
   );
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 it('a crash loses only the newest rate windows, and old ones are deleted from disk', async () => {

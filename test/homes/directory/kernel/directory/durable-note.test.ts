@@ -9,6 +9,7 @@ import { operatorCaller } from '../../../../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../../../../src/index.js';
 import { reshardDirectory } from '../../../../../src/homes/directory/reshard.js';
 import { useProgram } from '../../../../cli/program.js';
+import { until } from '../../../../until.js';
 
 const program = useProgram();
 let directory: string;
@@ -47,10 +48,6 @@ async function damage(path: string): Promise<void> {
 
 const logs = async (): Promise<string[]> =>
   (await readdir(database())).filter((name) => name.endsWith('.log')).map((name) => join(database(), name));
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
 
 it('continues to write stoa.durable after one write failed', async () => {
   const faults: unknown[] = [];
