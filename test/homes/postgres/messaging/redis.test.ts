@@ -290,6 +290,8 @@ describe('an unreachable database', () => {
     try {
       const { stoa } = seconds[0];
       await until(async () => (await stoa.messaging.port.room(room))?.messageCount === 3);
+      // Numbers what is committed.
+      await stoa.home.feed.newest();
       const { commits } = await stoa.home.feed.read({});
       const announced = commits.flatMap(({ changes }) =>
         changes.filter(({ kind }) => kind === 'message.posted').map(({ id }) => id),
