@@ -235,6 +235,8 @@ describe('a server that stops answering', () => {
       (payload) => heard.push(payload),
       () => (listens += 1),
     );
+    // A statement on an open connection notices the silence.
+    await query(pool, 'SELECT 1');
     gate.silence();
     await expect(query(pool, 'SELECT 1')).rejects.toEqual(unavailable);
     gate.speak();
