@@ -64,7 +64,10 @@ export async function* exportLines(
     let after: string | null = null;
     do {
       const page = await store.page(scope, after, pageItems);
-      for (const record of page.records) yield lineOf(record);
+      for (const record of page.records) {
+        yield lineOf(record);
+        await slices.pause();
+      }
       counts[type] += page.records.length;
       after = page.after;
       await slices.pause();

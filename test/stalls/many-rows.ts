@@ -97,7 +97,7 @@ export async function fillWithManyRows(stoa: Stoa, documentCount: number, count:
 /** Tasks with the longest output that is allowed. */
 async function largeTasks({ workspaces, limits }: Stoa, projectId: string, sessionId: string): Promise<void> {
   const output = 'x'.repeat(limits.taskOutputBytesMax - 100);
-  for (let made = 0; made < 40; made += 1) {
+  for (let made = 0; made < 8; made += 1) {
     await workspaces.createTask(alice, sessionId, { command: 'large', labels: ['large'] });
     const claim = await workspaces.claimTask(alice, projectId, { labels: ['large'] });
     if (claim === null) throw new Error('The task that was just created is not ready.');

@@ -3,6 +3,7 @@ import { userKey } from '../../../identity/user-key.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
+import { walk } from '../kernel/walk.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import {
   type Verdict,
@@ -62,12 +63,13 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     const records: Kind[] = [];
     let last = '';
     let seen = 0;
-    for (const entry of store.range(this.#kind.family, { ...start, ...end, limit })) {
+    await walk(store, this.#kind.family, { ...start, ...end }, (entry) => {
       seen += 1;
       last = entry.key.toString('hex');
       const record = this.#kind.read(store, entry, scope);
       if (record !== undefined && (user === null || this.#kind.userOf(record) === user)) records.push(record);
-    }
+      return seen < limit;
+    });
     if (seen === limit) return { records, after: `${shard}:${last}` };
     return { records, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}:` : null };
   }

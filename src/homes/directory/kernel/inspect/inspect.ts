@@ -2,7 +2,7 @@
 import { Decoder } from 'cbor-x';
 import { StoaError } from '../../../../core/errors.js';
 import { didYouMean } from '../../../../core/text/nearest.js';
-import { type FamilyStats, prefixRange } from '../engine.js';
+import { type FamilyStats, pageBytesMax, prefixRange } from '../engine.js';
 import { kernelFamilies } from '../families.js';
 import type { Store } from '../store.js';
 import { walk } from '../walk.js';
@@ -125,7 +125,7 @@ export interface InspectOptions {
   conceals?: (family: string) => boolean;
 }
 
-/** A page of entries in key order, shard by shard. */
+/** A page of entries in key order, shard by shard. It ends early with the entry that exceeds `pageBytesMax`. */
 export async function inspectFamily(
   stores: readonly Store[],
   family: string,
@@ -134,19 +134,21 @@ export async function inspectFamily(
   const isHidden = conceals?.(family) === true;
   const items: InspectedEntry[] = [];
   let last: InspectPosition | undefined;
+  let sizeBytes = 0;
   let isMore = false;
   const { gte, ...bounds } = prefixRange(prefix);
   for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
     const start =
       from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
     await walk(stores[shard] as Store, family, { ...bounds, ...start }, ({ key, value }) => {
-      isMore = items.length === limit;
+      isMore = items.length === limit || sizeBytes >= pageBytesMax;
       if (isMore) return false;
       items.push({
         key: key.toString('hex'),
         value: isHidden ? '' : value.toString('hex'),
         decoded: decodedOf(family, key, value, decode),
       });
+      sizeBytes += key.length + value.length;
       last = { shard, after: key };
       return true;
     });
