@@ -91,6 +91,10 @@ function total(calls: ReadonlyMap<string, number>): number {
   return [...calls.values()].reduce((sum, one) => sum + one, 0);
 }
 
+function perTurn({ calls, turns }: Sweeping): number {
+  return total(calls) / total(turns);
+}
+
 /** Turns and not seconds are compared: a machine that is late has fewer of them. */
 it('four servers sweep no more often than one', async () => {
   await addServer();
@@ -115,7 +119,6 @@ it('four servers sweep no more often than one', async () => {
     null,
     1,
   );
-  const perTurn = ({ calls, turns }: Sweeping): number => total(calls) / total(turns);
   expect(perTurn(together), seen).toBeLessThanOrEqual(perTurn(alone) * 1.4);
   // A turn can come a tenth of its interval early.
   for (const [name, shortestMs] of together.shortestMs)
