@@ -96,7 +96,7 @@ async function foundMessage(
   { collection, id }: EntryName,
 ): Promise<FoundRecord | undefined> {
   const room = await messaging.room(collection);
-  const message = room === undefined ? undefined : await messaging.message(room, id);
+  const message = room === undefined || room.isPrivate ? undefined : await messaging.message(room, id);
   if (message === undefined) return undefined;
   return {
     text: messageText(message.body),

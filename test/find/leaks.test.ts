@@ -124,6 +124,39 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
     await settle();
     expect(await answers(caller)).toBe(before);
   });
+
+  it('tells nothing of rooms with a key, to their own user and to others, also if the room is named', async () => {
+    const key = 'a key of sixteen bytes or more';
+    const own = await stoa.messaging.rooms.create(
+      alice,
+      { name: 'den', is_private: true, key, owner: 'alice' },
+      null,
+    );
+    const open = await stoa.messaging.rooms.create(
+      alice,
+      { name: 'burrow', is_private: true, key, owner: null },
+      null,
+    );
+    for (const room of [own.id, open.id])
+      await stoa.messaging.rooms.post(
+        alice,
+        { room, key },
+        () => ({ body: 'secret pelican', pid: '' }),
+        null,
+      );
+    for (const round of ['waiting', 'filed']) {
+      for (const caller of [alice, bob])
+        for (const room of [undefined, open.id, ...(caller === alice ? [own.id, 'den'] : [])]) {
+          const page = await stoa.find.find(caller, {
+            q: 'pelican',
+            in: ['messages'],
+            ...(room !== undefined && { room }),
+          });
+          expect([round, caller.user, room, page.items]).toEqual([round, caller.user, room, []]);
+        }
+      await settle();
+    }
+  });
 });
 
 it('members that are named after secrets are never indexed', () => {

@@ -209,7 +209,9 @@ export class PostgresFind implements FindPort {
     owner,
     rooms,
   }: NonNullable<IndexSearch['parts']['messages']>): Promise<ReadonlySet<string>> {
-    return rooms === null ? this.#options.messages.readableRooms(owner) : new Set(rooms);
+    const readable = await this.#options.messages.readableRooms(owner);
+    // A named room can be seen, but its messages may need a key.
+    return rooms === null ? readable : new Set(rooms.filter((room) => readable.has(room)));
   }
 
   async #round(intervalMs: number): Promise<void> {

@@ -24,6 +24,8 @@ export class PostgresSearchedMessages implements SearchedMessages {
     const kept = await this.#parts.rooms.many([...new Set(names.map(({ collection }) => collection))]);
     const messages: ReadMessage[] = [];
     for (const room of kept.values()) {
+      // Messages that need a key are in no index.
+      if (room.isPrivate) continue;
       const seconds = retentionOf(room, this.#limits);
       const wanted = names
         .filter(({ collection }) => collection === room.id)
@@ -60,7 +62,7 @@ export class PostgresSearchedMessages implements SearchedMessages {
     const ids = await query<{ id: string }>(this.#sql, 'SELECT id FROM rooms ORDER BY id');
     for (const { id } of ids) {
       const room = await this.#parts.rooms.get(id);
-      if (room === undefined) continue;
+      if (room === undefined || room.isPrivate) continue;
       for (let afterMs = 0; ;) {
         const { items, hasMore } = await this.#parts.messages.read(room, { afterMs, limit: pageMessages });
         for (const message of items) yield { kind: 'messages', collection: id, id: message.id };
