@@ -21,8 +21,8 @@ export function documentFacts(record: DocumentRecord): EntryFacts {
     name: { kind: 'data', collection: record.namespace, id: record.key },
     version: record.version,
     author: record.updatedByAgent,
-    timeMs: msOf(record.updatedAt),
-    expiresAtMs: record.expiresAt === null ? null : msOf(record.expiresAt),
+    timeMs: indexedMs(msOf(record.updatedAt)),
+    expiresAtMs: record.expiresAt === null ? null : Math.max(1, msOf(record.expiresAt)),
   };
 }
 
@@ -32,7 +32,7 @@ export function taskEntry(projectId: string, task: Task): WaitingEntry {
     name: { kind: 'tasks', collection: projectId, id: task.id },
     version: task.version,
     author: task.claimed_by,
-    timeMs: Date.parse(task.updated_at),
+    timeMs: indexedMs(Date.parse(task.updated_at)),
     expiresAtMs: null,
     packed: packed(taskText(task)),
   };
@@ -44,10 +44,15 @@ export function messageEntry(message: Message, expiresAtMs: number | null): Wait
     name: { kind: 'messages', collection: message.roomId, id: message.id },
     version: 1,
     author: message.from,
-    timeMs: message.tsMs,
+    timeMs: indexedMs(message.tsMs),
     expiresAtMs,
     packed: packTerms(withMessageWords(entryTermsOf(messageText(message.body)), message.body)),
   };
+}
+
+/** An imported record may be older than 1970, and the index has no negative numbers. */
+function indexedMs(timeMs: number): number {
+  return Math.max(0, timeMs);
 }
 
 function packed(text: EntryText): Buffer {

@@ -177,6 +177,20 @@ describe('a search over HTTP', () => {
     expect(await keysOf('q=ephemeralword')).toEqual([]);
   });
 
+  test('a document from before 1970 is found after it is filed, and so are those beside it', async () => {
+    const time = '1969-12-31T23:59:59.999Z';
+    const old = { namespace: 'archive', userId: 'alice', createdAt: time, updatedAt: time };
+    const documents = Array.from({ length: 40 }, (_, at) => ({
+      ...old,
+      key: `moon-${at}`,
+      value: 'lunarword',
+    }));
+    const imported = await server.ask('POST', '/v1/documents', { as: server.operator, body: { documents } });
+    expect(imported.status, imported.text).toBe(200);
+    await server.ask('POST', '/v1/find/reindex', { as: server.operator, body: { user: 'alice' } });
+    expect(await keysOf('q=lunarword&limit=100')).toHaveLength(documents.length);
+  });
+
   test('tasks are found by their command, output and question', async () => {
     const ask = (path: string, body: object) => server.ask('POST', path, { as: server.alice, body });
     const workspace = await ask('/v1/workspaces', { name: 'w', project_path: '/w' });

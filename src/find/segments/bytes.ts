@@ -10,6 +10,11 @@ export class ByteWriter {
   }
 
   number(value: number): void {
+    // Such a number would shift everything that is read after it.
+    if (!Number.isSafeInteger(value) || value < 0)
+      throw new RangeError(
+        `Expected a whole number from 0 to 2^53 - 1 for a row of the index, got ${value}.`,
+      );
     this.#grow(8);
     let left = value;
     while (left >= 0x80) {

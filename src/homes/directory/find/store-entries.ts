@@ -103,11 +103,11 @@ export function storeEntryKeys(
 
 function encode({ user, createdAtMs, entry }: StoreEntry): Buffer {
   const writer = new ByteWriter();
-  writer.number(entry.expiresAtMs === null ? 0 : Math.max(1, entry.expiresAtMs));
+  writer.number(entry.expiresAtMs ?? 0);
   writer.text(user);
   writer.number(Math.max(0, createdAtMs));
   writer.number(entry.version);
-  writer.number(Math.max(0, entry.timeMs));
+  writer.number(entry.timeMs);
   writer.number(entry.author === null ? 0 : 1);
   writer.text(entry.author ?? '');
   writer.bytes(entry.packed);
