@@ -52,6 +52,8 @@ const stepsBeforeSearchMax = 64;
 /** How long a search waits for another server that files the same marks, before it looks again. */
 const otherServerMs = 50;
 
+const filingAbout = 'filing marks into the search index (searches find them too); it is tried again';
+
 export class PostgresFind implements FindPort {
   readonly vectors: PostgresVectors;
   readonly #options: PostgresFindOptions;
@@ -85,8 +87,7 @@ export class PostgresFind implements FindPort {
     this.#rounds = new Periodic({
       everyMs: intervalMs,
       run: () => this.#round(intervalMs),
-      onError: (error) =>
-        onError(error, 'filing marks into the search index (searches find them too); it is tried again'),
+      onError: (error) => onError(error, filingAbout),
     });
   }
 
@@ -221,7 +222,7 @@ export class PostgresFind implements FindPort {
     // Few marks of an owner may wait for more, so that segments are not tiny.
     for (const owner of await this.#markedOwners(Math.max(1, findWaitingMax >> 2))) {
       if (this.#isOver) return;
-      await this.#fileOwner(owner);
+      await this.#attempt(() => this.#fileOwner(owner));
     }
     const rotten = await query<{ owner: string }>(
       this.#options.sql,
@@ -229,8 +230,17 @@ export class PostgresFind implements FindPort {
         WHERE dead_since <= to_timestamp($1::double precision / 1000) LIMIT $2`,
       [this.#options.nowMs() - (findDeadSecondsMax * 1_000) / 2, ownersPerRound],
     );
-    for (const { owner } of rotten) if (!this.#isOver) await this.#filing.merge(owner);
+    for (const { owner } of rotten) if (!this.#isOver) await this.#attempt(() => this.#filing.merge(owner));
     this.#reindexing.continueAbandoned();
+  }
+
+  /** An owner whose marks cannot be filed is reported, and does not keep the others waiting. */
+  async #attempt(work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!this.#isOver) this.#options.onError(error, filingAbout);
+    }
   }
 
   async #fileOwner(owner: string): Promise<void> {

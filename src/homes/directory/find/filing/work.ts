@@ -17,9 +17,8 @@ export interface FilingWorkOptions {
   readonly onError: (error: unknown, about: string) => void;
 }
 
-/** Pause after a failure. Marked things are found all the same, so there is no hurry. */
-const retryMs = 1_000;
-/** The longest pause between looks for old marks and expired entries. */
+/** Pauses between looks for old marks and expired entries. */
+const lookMsMin = 1_000;
 const lookMsMax = 60_000;
 
 interface Waiting {
@@ -37,8 +36,8 @@ export class FilingWork {
   #running: Promise<void> | undefined;
   /** By partition. */
   readonly #queue = new KeyQueue();
-  /** Partitions whose segments are being joined, which may take long. */
-  readonly #merging = new Set<string>();
+  /** Partitions whose segments are being joined, or will be, which may take long: how many calls wait for it. */
+  readonly #merging = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -77,16 +76,16 @@ export class FilingWork {
   }
 
   /** Joins the segments that should be one. False if there are none. */
-  merge(store: Store, partition: Buffer): Promise<boolean> {
+  async merge(store: Store, partition: Buffer): Promise<boolean> {
     const name = partition.toString('latin1');
-    return this.#queue.run(name, async () => {
-      this.#merging.add(name);
-      try {
-        return await this.#options.filing.merge(store, partition);
-      } finally {
-        this.#merging.delete(name);
-      }
-    });
+    this.#merging.set(name, (this.#merging.get(name) ?? 0) + 1);
+    try {
+      return await this.#queue.run(name, () => this.#options.filing.merge(store, partition));
+    } finally {
+      const left = (this.#merging.get(name) ?? 1) - 1;
+      if (left === 0) this.#merging.delete(name);
+      else this.#merging.set(name, left);
+    }
   }
 
   /** Files every mark and joins what is due, for tests and before a measurement. */
@@ -117,34 +116,37 @@ export class FilingWork {
 
   #begin(): void {
     if (this.#running !== undefined || this.#isClosed) return;
-    this.#running = this.#run().then(
-      () => {
-        this.#running = undefined;
-        if (this.#due.size > 0) this.#begin();
-      },
-      (error: unknown) => {
-        this.#running = undefined;
-        if (this.#isClosed) return;
-        this.#options.onError(error, 'filing words for the search (they are found all the same)');
-        this.#plan(retryMs);
-      },
-    );
+    this.#running = this.#run().finally(() => {
+      this.#running = undefined;
+      if (this.#due.size > 0) this.#begin();
+    });
   }
 
   async #run(): Promise<void> {
     for (const name of this.#due) {
       if (this.#isClosed) return;
       const waiting = this.#waiting.get(name);
-      if (waiting === undefined) {
-        this.#due.delete(name);
-        continue;
+      if (waiting !== undefined) {
+        const { store, partition } = waiting;
+        waiting.marks = 0;
+        await this.#attempt(async () => {
+          // Everything that waits, but not one small segment after the other while writes continue.
+          while (!this.#isClosed && (await this.file(store, partition)).isMore) continue;
+          while (!this.#isClosed && (await this.merge(store, partition))) continue;
+        });
       }
-      const { store, partition } = waiting;
-      waiting.marks = 0;
-      // Everything that waits, but not one small segment after the other while writes continue.
-      while (!this.#isClosed && (await this.file(store, partition)).isMore) continue;
-      while (!this.#isClosed && (await this.merge(store, partition))) continue;
+      // Also after an error: the next look finds the marks again.
       this.#due.delete(name);
+    }
+  }
+
+  /** A partition that cannot be filed is reported, and does not keep the others waiting. */
+  async #attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!this.#isClosed)
+        this.#options.onError(error, 'filing words for the search (they are found all the same)');
     }
   }
 
@@ -157,11 +159,11 @@ export class FilingWork {
 
   /** Finds partitions with many or old marks, and with segments that are due. */
   async #look(): Promise<void> {
-    const { kernel, limits, onError } = this.#options;
+    const { kernel, limits } = this.#options;
     const oldMs = (limits.findDeadSecondsMax * 1000) / 2;
-    try {
-      const slices = new Slices();
-      for (const store of kernel.stores) {
+    const slices = new Slices();
+    for (const store of kernel.stores)
+      await this.#attempt(async () => {
         for (const partition of partitionsIn(store, findFamilies.marks)) {
           const marks = readMarks(store, partition, limits.findWaitingMax);
           const isOld = marks.some(({ stamp }) => store.nowMs() - markedAtMs(stamp) >= oldMs);
@@ -172,15 +174,14 @@ export class FilingWork {
           if (this.#isClosed) return;
         }
         for (const partition of partitionsIn(store, findFamilies.segments)) {
-          while (!this.#isClosed && (await this.merge(store, partition))) continue;
           if (this.#isClosed) return;
+          await this.#attempt(async () => {
+            while (!this.#isClosed && (await this.merge(store, partition))) continue;
+          });
         }
-      }
-    } catch (error) {
-      if (!this.#isClosed) onError(error, 'joining word lists of the search');
-    }
+      });
     if (this.#due.size > 0) this.#begin();
-    this.#plan(Math.max(retryMs, Math.min(lookMsMax, oldMs / 2)));
+    this.#plan(Math.max(lookMsMin, Math.min(lookMsMax, oldMs / 2)));
   }
 }
 
