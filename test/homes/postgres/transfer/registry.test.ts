@@ -364,8 +364,9 @@ describe('conflicts of registry records in PostgreSQL', () => {
   it('name agents beyond the quota of the user, of the file or of the server', async () => {
     const targets = await openBoth({ agentsPerUserMax: 2 });
     await both(targets, (home) => writeAll(home, records));
+    const [broken, scout] = linesOf.agents('ada').toSorted((x, y) => (x.name < y.name ? -1 : 1));
     const more = ['a', 'b'].map(
-      (digit) => ({ ...linesOf.agents('ada')[0], agent_id: digit.repeat(64), name: digit }) as AgentLine,
+      (digit) => ({ ...broken, agent_id: digit.repeat(64), name: digit }) as AgentLine,
     );
     const one = more[0] as AgentLine;
     const full = { kind: 'quota', detail: 'The user "ada" would have more than 3 agents.' };
@@ -377,6 +378,12 @@ describe('conflicts of registry records in PostgreSQL', () => {
     expect(await judge(targets, newcomer, { newBefore: 1 })).toBe('new');
     expect(await judge(targets, newcomer, { newBefore: 2 })).toMatchObject({ kind: 'quota' });
     expect(await both(targets, (home) => writeAll(home, more, 'skip'))).toEqual(['written', 'skipped']);
+    // An agent that was present elsewhere is absent here, and does not count.
+    const absent = { ...scout, agent_id: 'c'.repeat(64), name: 'c' } as AgentLine;
+    expect(await judge(targets, absent, { newBefore: 1 })).toBe('new');
+    expect(await both(targets, (home) => writeAll(home, [absent]))).toEqual(['written']);
+    expect(await judge(targets, one)).toBe('same');
+    expect(await judge(targets, more[1] as AgentLine)).toEqual(full);
   });
 
   it('refuse a second spelling of a user', async () => {
