@@ -38,6 +38,31 @@ export function questionTests(
       return { ...claim, task, ...place };
     }
 
+    it('the text "null" is a question, an answer, an output and the name of an agent', async () => {
+      const named = userCaller('ada', { agent: 'null' });
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const task = await service.createTask(ada, sessionId, { command: 'null' });
+      const claim = await service.claimTask(named, projectId);
+      expect(await service.getTask(ada, task.id)).toMatchObject({ claimed_by: 'null' });
+      const fence = claim!.lease.fence;
+      await service.askQuestion(named, task.id, { fence, question: 'null' });
+      expect(await service.getTask(ada, task.id)).toMatchObject({ question: 'null' });
+      await service.answerQuestion(person, task.id, { answer: 'null' });
+      expect(await service.getTask(ada, task.id)).toMatchObject({ answer: 'null' });
+      await service.completeTask(named, task.id, { fence, output: 'null' });
+      expect(await service.getTask(ada, task.id)).toMatchObject({ status: 'completed', output: 'null' });
+    });
+
+    it('the text "null" is the reason of a cancellation and the error of a task', async () => {
+      const cancelled = await ask();
+      await service.cancelTask(ada, cancelled.task.id, { reason: 'null' });
+      expect(await service.getTask(ada, cancelled.task.id)).toMatchObject({ reason: 'null' });
+      const { task, lease } = await ask();
+      await service.answerQuestion(person, task.id, { answer: 'No' });
+      await service.failTask(ada, task.id, { fence: lease.fence, error: 'null', retry: false });
+      expect(await service.getTask(ada, task.id)).toMatchObject({ error: 'null' });
+    });
+
     async function pass(seconds: number): Promise<void> {
       bench.pass(seconds);
       await bench.sweep();

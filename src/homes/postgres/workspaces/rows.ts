@@ -1,4 +1,5 @@
 /** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Parameter } from '../database/connection.js';
 import { type RowSender, sendRow } from '../write/merged-rows.js';
@@ -186,8 +187,9 @@ export function updateRecord<Item extends { id: string }>(
   const { id: _id, owner_id: _owner, ...all } = { ...columnValues(table, record), ...more };
   const stored = before === undefined ? {} : columnValues(table, before);
   const columns = Object.fromEntries(
+    // Not compared as text: an output "null" differs from no output.
     Object.entries(all).filter(
-      ([name, value]) => !(name in stored) || String(stored[name]) !== String(value),
+      ([name, value]) => !(name in stored) || !isDeepStrictEqual(stored[name], value),
     ),
   );
   const names = Object.keys(columns);
