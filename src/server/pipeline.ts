@@ -161,7 +161,7 @@ class RoutePipeline {
   readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
     request.rawBody = request.body instanceof Buffer ? request.body : noBody;
     return this.#route.writes
-      ? this.#services.endOfTurn.wait().then(() => this.#proveLate(request, reply))
+      ? this.#services.endOfTurn.wait(request.rawBody.length).then(() => this.#proveLate(request, reply))
       : this.#proveLate(request, reply);
   };
 

@@ -10,7 +10,7 @@ describe('the end of a turn', () => {
     const seen: string[] = [];
     const asked = ['a', 'b', 'c'].map((name) => {
       seen.push(`${name} read`);
-      return endOfTurn.wait().then(() => seen.push(`${name} done`));
+      return endOfTurn.wait(100).then(() => seen.push(`${name} done`));
     });
     await Promise.all(asked);
     expect(seen).toEqual(['a read', 'b read', 'c read', 'a done', 'b done', 'c done']);
@@ -18,9 +18,9 @@ describe('the end of a turn', () => {
 
   it('comes again for later requests', async () => {
     const endOfTurn = new EndOfTurn();
-    await endOfTurn.wait();
+    await endOfTurn.wait(100);
     let came = false;
-    const later = endOfTurn.wait().then(() => {
+    const later = endOfTurn.wait(100).then(() => {
       came = true;
     });
     await Promise.resolve();
@@ -32,10 +32,10 @@ describe('the end of a turn', () => {
 
   it('passes an error only to the request that threw it', async () => {
     const endOfTurn = new EndOfTurn();
-    const broken = endOfTurn.wait().then(() => {
+    const broken = endOfTurn.wait(100).then(() => {
       throw new Error('broken');
     });
-    const whole = endOfTurn.wait().then(() => 'whole');
+    const whole = endOfTurn.wait(100).then(() => 'whole');
     await expect(broken).rejects.toThrow('broken');
     await expect(whole).resolves.toBe('whole');
   });
@@ -44,8 +44,23 @@ describe('the end of a turn', () => {
     const endOfTurn = new EndOfTurn();
     const context = new AsyncLocalStorage<number>();
     const found = await Promise.all(
-      [1, 2, 3].map((number) => context.run(number, () => endOfTurn.wait().then(() => context.getStore()))),
+      [1, 2, 3].map((number) =>
+        context.run(number, () => endOfTurn.wait(100).then(() => context.getStore())),
+      ),
     );
     expect(found).toEqual([1, 2, 3]);
+  });
+
+  it('gives large requests turns of their own, and keeps the order', async () => {
+    const endOfTurn = new EndOfTurn();
+    let turn = 0;
+    const count = (): void => {
+      turn += 1;
+      if (turn < 10) setImmediate(count);
+    };
+    setImmediate(count);
+    const sizes = [100, 100, 200_000, 200_000, 900_000, 100, 100];
+    const turns = await Promise.all(sizes.map((size) => endOfTurn.wait(size).then(() => turn)));
+    expect(turns).toEqual([1, 1, 1, 2, 3, 4, 4]);
   });
 });
