@@ -1,7 +1,9 @@
 /** The search in PostgreSQL: the conformance suite over two servers. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
-import { findConformance, type FindBench } from '../../../src/find/conformance/index.js';
+import { type FindBench, findConformance, searchOf } from '../../../src/find/conformance/index.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
 import { PostgresFind } from '../../../src/homes/postgres/find/find.js';
 import { sharedPostgres } from '../../servers/shared.js';
 import { openData } from './open-domains.js';
@@ -15,7 +17,7 @@ let skewMs = 0;
 const nowMs = (): number => Date.now() + skewMs;
 const closing: (() => Promise<void>)[] = [];
 
-async function server(url: string): Promise<FindBench> {
+async function server(url: string, isOnlyRead = false): Promise<FindBench & { sql: PostgresSql }> {
   const { port, writer, base } = await openData(url, { limits, nowMs });
   const find = new PostgresFind({
     sql: base.sql,
@@ -32,13 +34,13 @@ async function server(url: string): Promise<FindBench> {
       throw error;
     },
     intervalMs: undefined,
-    isOnlyRead: false,
+    isOnlyRead,
   });
   closing.push(
     () => find.close(),
     () => port.close(),
   );
-  return { data: port, writer, find, nowMs, settle: () => find.fileAll() };
+  return { data: port, writer, find, nowMs, settle: () => find.fileAll(), sql: base.sql };
 }
 
 let url = '';
@@ -62,3 +64,35 @@ findConformance(
     second: () => server(url),
   },
 );
+
+it('finds what a user wrote, however many messages wait', async () => {
+  const { url: shared } = await sharedPostgres();
+  const { data, writer, find, sql } = await server(shared, true);
+  await query(
+    sql,
+    `INSERT INTO find.marks (owner, kind, collection, id)
+      SELECT '', 'messages', 'room', number::text FROM generate_series(1, 20001) AS number`,
+  );
+  try {
+    const scope = { user: 'patient', namespace: 'n' };
+    const written = {
+      key: 'own',
+      valueJson: '"narwhal"',
+      metadata: null,
+      agent: null,
+      ifVersion: null,
+      expiresAt: null,
+    };
+    await writer.write({ caller: operatorCaller('patient'), idempotency: null }, [
+      data.write(scope, { sets: [written], deletes: [], gets: [] }),
+    ]);
+    const search = searchOf('narwhal', 'patient', null, nowMs());
+    const messages = { owner: 'patient', rooms: null };
+    const answer = await find.search({ ...search, parts: { ...search.parts, messages } });
+    expect(answer.entries.map(({ name }) => name.id)).toEqual(['own']);
+    expect(answer.isComplete).toBe(false);
+  } finally {
+    await query(sql, "DELETE FROM find.marks WHERE owner = ''");
+    for (const close of closing.splice(-2)) await close();
+  }
+});

@@ -74,7 +74,8 @@ const statement = `WITH s AS MATERIALIZED (
         LATERAL (${blocksOfBeginning}) AS f)
   SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::bytea AS bytes,
       NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first
-    FROM (SELECT * FROM find.marks WHERE owner = ANY($1::text[]) ORDER BY owner, mark LIMIT $6) AS marks
+    FROM unnest($1::text[]) AS searched (name),
+      LATERAL (SELECT * FROM find.marks WHERE owner = searched.name ORDER BY mark LIMIT $6) AS marks
   UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL, NULL FROM s
   UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place, first FROM blocks
   UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL
