@@ -3,6 +3,7 @@
  * catalog is its place in the lists of postings, so the entries of one collection are neighbours everywhere.
  */
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
+import { compareNames } from '../ranking/order.js';
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
 
 /** The facts of an entry with the lengths of its text in words. */
@@ -153,19 +154,16 @@ export class Catalog {
 
   /** The place of an entry, or -1. */
   placeOf({ kind, collection, id }: EntryName): number {
-    const range = this.ranges.find((one) => one.kind === kind && one.collection === collection);
+    const range = this.#rangeOf({ kind, collection, id: '' });
     if (range === undefined) return -1;
     const wanted = Buffer.from(id);
     let [low, high] = [range.from, range.to - 1];
     while (low < high) {
-      // Near the end of the search the ids follow each other, so they are compared one by one.
-      if (high - low < idsPerRestart) break;
       const middle = (low + high + 1) >>> 1;
       if (this.#id(middle).compare(wanted) <= 0) low = middle;
       else high = middle - 1;
     }
-    for (let place = low; place <= high; place += 1) if (this.#id(place).equals(wanted)) return place;
-    return -1;
+    return low === high && this.#id(low).equals(wanted) ? low : -1;
   }
 
   id(place: number): string {
@@ -207,6 +205,19 @@ export class Catalog {
       missing = shared;
     }
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts.toReversed());
+  }
+
+  #rangeOf(wanted: EntryName): CatalogRange | undefined {
+    let [low, high] = [0, this.ranges.length - 1];
+    while (low <= high) {
+      const middle = (low + high) >>> 1;
+      const range = this.ranges[middle] as CatalogRange;
+      const order = compareNames({ ...range, id: '' }, wanted);
+      if (order === 0) return range;
+      if (order < 0) low = middle + 1;
+      else high = middle - 1;
+    }
+    return undefined;
   }
 
   #rangeAt(place: number): CatalogRange {
