@@ -58,6 +58,9 @@ const marksBeforeFiling = 2_000;
 const marksReadMax = 20_000;
 /** Things that a search reads in its last turn, because they were written while it read the others. */
 const lateMarksMax = 16;
+/** A search files at most so often and so long, and then reads what still waits. */
+const filingsBeforeSearchMax = 40;
+const filingMsMax = 1_000;
 /** A search gives up after so many steps, and says that it did not examine everything. */
 const stepsBeforeSearchMax = 400;
 
@@ -209,13 +212,15 @@ export class DirectoryFind implements FindPort {
       return seen;
     };
     const slices = new Slices();
+    const filingUntilMs = performance.now() + filingMsMax;
     for (let step = 0; ; step += 1) {
       // Searches that arrived together, or waited for the same filing, take one turn each.
       await nextTurn();
       checkWanted(search.signal);
       const isLast = step === stepsBeforeSearchMax;
-      const isCrowded = hasMarks(store, partition, marksBeforeFiling + 1);
-      if (isCrowded && !isLast && (await this.work.fileUnlessMerging(store, partition))) continue;
+      const mayFile = step < filingsBeforeSearchMax && performance.now() < filingUntilMs;
+      const isCrowded = mayFile && hasMarks(store, partition, marksBeforeFiling + 1);
+      if (isCrowded && (await this.work.fileUnlessMerging(store, partition))) continue;
       const marks = this.#marks(store, partition);
       const covered = marks.filter(({ name }) => covers(name.kind, name.collection)).slice(0, marksReadMax);
       const unread = covered.filter((mark) => !read.has(stampedKey(mark)));
