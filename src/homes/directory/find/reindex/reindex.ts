@@ -3,6 +3,7 @@
  * page; then entries that have no record are marked. A marked thing is found by its record, so searches miss nothing.
  * How far it came is stored, so it continues after a crash.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   CurrentDocument,
   CurrentDocuments,
@@ -10,6 +11,7 @@ import type {
 import { Slices } from '../../../../core/waiting/yielding.js';
 import { JoinedWork } from '../../../../find/joined-work.js';
 import type { OnReindexed, ReindexReport, ReindexScope } from '../../../../find/port.js';
+import type { Catalog } from '../../../../find/segments/catalog.js';
 import { userKey } from '../../../../identity/user-key.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
@@ -37,11 +39,16 @@ export interface ReindexOptions {
 /** Names that are marked in one transaction, and then filed. */
 const namesPerStep = 256;
 const rowsPerCount = 2_000;
+/** The pause after a job failed. */
+const retryMs = 5_000;
 
 export class Reindexing {
   readonly #options: ReindexOptions;
   readonly #jobs = new JoinedWork<ReindexReport>();
   readonly #stops: (() => void)[] = [];
+  /** The scopes that `#finish` is at work on. */
+  readonly #finishing = new Set<string>();
+  readonly #closing = new AbortController();
 
   constructor(options: ReindexOptions) {
     this.#options = options;
@@ -65,19 +72,28 @@ export class Reindexing {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort();
     for (const stop of this.#stops) stop();
     await this.#jobs.ended();
   }
 
+  /** Until it is done, or the server stops. */
   async #finish(scope: ReindexScope): Promise<void> {
     const { kernel, work, onError } = this.#options;
-    try {
-      // Again, if the row was written while an earlier job ended.
-      do await this.run(scope, () => undefined);
-      while (!work.isClosed && new ReindexRow(kernel, scope).exists);
-    } catch (error) {
-      if (!work.isClosed) onError(error, 'filing everything again for the search');
-    }
+    const name = JSON.stringify(scope);
+    if (this.#finishing.has(name)) return;
+    this.#finishing.add(name);
+    // Again, if the row was written while an earlier job ended.
+    do
+      try {
+        await this.run(scope, () => undefined);
+      } catch (error) {
+        if (work.isClosed) break;
+        onError(error, 'filing everything again for the search; it is tried again');
+        await sleep(retryMs, undefined, { ref: false, signal: this.#closing.signal }).catch(() => undefined);
+      }
+    while (!work.isClosed && new ReindexRow(kernel, scope).exists);
+    this.#finishing.delete(name);
   }
 
   async #run(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
@@ -253,14 +269,13 @@ export class Reindexing {
         const catalog = segments.catalog(store, partition, row.segment);
         const dead = segments.dead(store, partition, row.segment);
         const gone: PlacedName[] = [];
-        for (let place = 0; place < catalog.count; place += 1) {
+        const [from, to] = reindexedPlaces(catalog, scope);
+        for (let place = from; place < to; place += 1) {
+          await slices.pause();
           if (dead.has(place)) continue;
           const name = catalog.name(place);
-          if (scope.namespace !== null && (name.kind !== 'data' || name.collection !== scope.namespace))
-            continue;
           if (sources[name.kind](store, partition, name, store.nowMs()) === undefined)
             gone.push({ partition, name });
-          await slices.pause();
         }
         removed += gone.length;
         for (let at = 0; at < gone.length; at += namesPerStep)
@@ -270,4 +285,11 @@ export class Reindexing {
     }
     return removed;
   }
+}
+
+/** The places of the entries in the scope: from the first up to, and without, the second. */
+function reindexedPlaces({ count, ranges }: Catalog, { namespace }: ReindexScope): [number, number] {
+  if (namespace === null) return [0, count];
+  const range = ranges.find(({ kind, collection }) => kind === 'data' && collection === namespace);
+  return range === undefined ? [0, 0] : [range.from, range.to];
 }
