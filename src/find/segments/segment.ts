@@ -13,6 +13,9 @@ export interface WaitingEntry extends EntryFacts {
   readonly packed: Buffer;
 }
 
+/** Bytes of packed words after which a new segment is full. Filing holds them all in memory, as lists of places. */
+export const packedBytesMax = 1024 * 1024;
+
 /** The rows of a new segment. */
 export interface NewSegment {
   readonly catalog: Buffer;

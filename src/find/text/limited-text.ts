@@ -2,7 +2,7 @@
 import type { EntryText } from '../model.js';
 
 /** Bytes of text that are indexed of one document, task or message. */
-const indexedTextBytesMax = 64 * 1024;
+export const indexedTextBytesMax = 64 * 1024;
 
 export class LimitedText implements EntryText {
   readonly title: string[] = [];

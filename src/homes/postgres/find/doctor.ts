@@ -328,7 +328,7 @@ class OwnerExamination {
       [this.#owner, openedAtMs, deadSecondsMax],
     );
     if (old === undefined) return;
-    if (repair) while (((await filing.file(this.#owner)) ?? 0) > 0) continue;
+    if (repair) while ((await filing.file(this.#owner))?.isMore === true) continue;
     yield {
       ...this.#finding(
         'wrong',

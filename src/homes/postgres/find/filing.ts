@@ -11,6 +11,7 @@ import {
   type WaitingEntry,
   fileEntries,
   mergeSegments,
+  packedBytesMax,
 } from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
 import { Slices, inSlices } from '../../../core/waiting/yielding.js';
@@ -28,8 +29,16 @@ export interface FilingOptions {
   readonly messages: MessageReader;
 }
 
-/** Marks that one transaction files. */
-export const marksPerStep = 2_048;
+/** Marks that one transaction files, at most. */
+const marksPerStep = 2_048;
+/** Records that are read together. Each has up to 64 KiB of text. */
+const recordsPerRead = 128;
+
+/** What one step did, and whether more marks may wait. */
+export interface FiledStep {
+  readonly filed: number;
+  readonly isMore: boolean;
+}
 
 interface MarkRow {
   readonly mark: string;
@@ -45,27 +54,47 @@ export class Filing {
     this.#options = options;
   }
 
-  /** Files the oldest marks of an owner. Returns how many; null if another server is at work. */
-  file(owner: string): Promise<number | null> {
+  /** Files the oldest marks of an owner. Null if another server is at work. */
+  file(owner: string): Promise<FiledStep | null> {
     return this.#options.writer.transact(async (work) => {
       if (!(await isAlone(work, owner))) return null;
       const marks = await work.rows<MarkRow>(
         'SELECT mark, kind, collection, id FROM find.marks WHERE owner = $1 ORDER BY mark LIMIT $2',
         [owner, marksPerStep],
       );
-      if (marks.length === 0) return 0;
-      const names = distinct(marks);
+      if (marks.length === 0) return { filed: 0, isMore: false };
       // Read after the marks: a write that is not seen here has a mark that is not deleted here.
-      const entries = await readEntries(work.sql, owner, names, this.#options.messages);
+      const { names, entries } = await this.#read(work, owner, distinct(marks));
+      const isFiled = new Set(names.map(nameKey));
+      const filed = marks.filter((mark) => isFiled.has(nameKey(mark)));
       await this.#bury(work, owner, names);
       const alive = entries.filter(({ expiresAtMs }) => (expiresAtMs ?? Infinity) > this.#options.nowMs());
       if (alive.length > 0) await insertEntries(work, owner, alive);
       await work.rows('DELETE FROM find.marks WHERE owner = $1 AND mark = ANY($2::bigint[])', [
         owner,
-        marks.map(({ mark }) => mark),
+        filed.map(({ mark }) => mark),
       ]);
-      return marks.length;
+      return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerStep };
     });
+  }
+
+  /** The first of the names, with their entries: as many as one segment takes. */
+  async #read(
+    work: Work,
+    owner: string,
+    all: readonly EntryName[],
+  ): Promise<{ names: readonly EntryName[]; entries: readonly WaitingEntry[] }> {
+    const entries: WaitingEntry[] = [];
+    let [read, bytes] = [0, 0];
+    while (read < all.length && bytes < packedBytesMax) {
+      const part = all.slice(read, read + recordsPerRead);
+      for (const entry of await readEntries(work.sql, owner, part, this.#options.messages)) {
+        entries.push(entry);
+        bytes += entry.packed.length;
+      }
+      read += part.length;
+    }
+    return { names: all.slice(0, read), entries };
   }
 
   /** Joins segments of an owner, if it is time for it. Returns true if there may be more to do. */
@@ -175,10 +204,11 @@ function earliestExpiry({ expiries }: Catalog): number {
 /** Each place once. */
 export function distinct(marks: readonly Omit<MarkRow, 'mark'>[]): EntryName[] {
   const names = new Map(
-    marks.map(({ kind, collection, id }) => [
-      JSON.stringify([kind, collection, id]),
-      { kind, collection, id },
-    ]),
+    marks.map((mark) => [nameKey(mark), { kind: mark.kind, collection: mark.collection, id: mark.id }]),
   );
   return [...names.values()];
+}
+
+function nameKey({ kind, collection, id }: EntryName): string {
+  return JSON.stringify([kind, collection, id]);
 }

@@ -25,7 +25,7 @@ import { takeTurn } from '../database/turns.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { examineIndex } from './doctor.js';
-import { Filing, marksPerStep } from './filing.js';
+import { type FiledStep, Filing } from './filing.js';
 import { type GatheredOwner, Gathering, marksReadMax } from './gather.js';
 import type { SearchedMessages } from './messages.js';
 import { Reindexing } from './reindex.js';
@@ -63,7 +63,7 @@ export class PostgresFind implements FindPort {
   readonly #reindexing: Reindexing;
   readonly #openedAtMs: number;
   /** By owner: the step of filing that searches wait for. */
-  readonly #steps = new Map<string, Promise<number | null>>();
+  readonly #steps = new Map<string, Promise<FiledStep | null>>();
   #isOver = false;
   #current: CurrentDocuments | null = null;
 
@@ -192,12 +192,12 @@ export class PostgresFind implements FindPort {
       checkWanted(signal);
       const filed = await this.#fileTogether(owner);
       if (filed === null) await sleep(otherServerMs);
-      else if (filed < marksPerStep) return;
+      else if (!filed.isMore) return;
     }
   }
 
   /** Searches that come at the same time share a step. */
-  #fileTogether(owner: string): Promise<number | null> {
+  #fileTogether(owner: string): Promise<FiledStep | null> {
     let step = this.#steps.get(owner);
     if (step === undefined) {
       step = this.#filing.file(owner).finally(() => this.#steps.delete(owner));
@@ -244,7 +244,7 @@ export class PostgresFind implements FindPort {
   }
 
   async #fileOwner(owner: string): Promise<void> {
-    while (!this.#isOver && ((await this.#filing.file(owner)) ?? 0) > 0);
+    while (!this.#isOver && (await this.#filing.file(owner))?.isMore === true);
     while (!this.#isOver && (await this.#filing.merge(owner)));
   }
 

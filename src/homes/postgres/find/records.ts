@@ -4,6 +4,7 @@ import { Slices } from '../../../core/waiting/yielding.js';
 import { documentEntry, messageEntry, taskEntry } from '../../../find/entries.js';
 import type { EntryName } from '../../../find/model.js';
 import type { WaitingEntry } from '../../../find/segments/segment.js';
+import { indexedTextBytesMax } from '../../../find/text/limited-text.js';
 import type { Task } from '../../../workspaces/model.js';
 import type { MessageReader } from './messages.js';
 import { readStoreEntries } from './store-entries.js';
@@ -114,6 +115,13 @@ function* batches<Item extends { size: number }>(items: readonly Item[]): Genera
   if (batch.length > 0) yield batch;
 }
 
+/** A text is cut to more bytes than are indexed, so that the index sees it as it sees the whole text. */
+const cutText = (column: string): string => `left(${column}, ${indexedTextBytesMax + 1})`;
+const cutTaskTable: typeof taskTable = {
+  ...taskTable,
+  computed: { output: (alias) => cutText(`${alias}.output`), error: (alias) => cutText(`${alias}.error`) },
+};
+
 async function tasks(
   sql: Queryable,
   owner: string,
@@ -122,9 +130,9 @@ async function tasks(
   if (names.length === 0) return [];
   const rows = await query<Row>(
     sql,
-    `SELECT t.project_id, ${selected('t', taskTable)} FROM workspaces.tasks t
+    `SELECT t.project_id, ${selected('t', cutTaskTable)} FROM workspaces.tasks t
       WHERE t.owner_id = $1 AND t.id = ANY($2::text[])`,
     [owner, names.map(({ id }) => id)],
   );
-  return rows.map((row) => ({ project: String(row['project_id']), task: rowRecord('t', taskTable, row) }));
+  return rows.map((row) => ({ project: String(row['project_id']), task: rowRecord('t', cutTaskTable, row) }));
 }

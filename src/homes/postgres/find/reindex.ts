@@ -58,6 +58,7 @@ export class Reindexing {
     let last: Job | undefined;
     await this.#jobs.offer(scope);
     for (;;) {
+      this.#checkOpen();
       const own = await this.#jobs.take(scope);
       const job = own ?? (await this.#jobs.read(scope));
       // Done, here or on another server.
@@ -174,16 +175,20 @@ export class Reindexing {
   }
 
   async #note(scope: ReindexScope, job: Job): Promise<void> {
-    if (this.#source.isOver()) throw new Error('The server is stopping; another one continues.');
+    this.#checkOpen();
     await this.#jobs.note(scope, job);
+  }
+
+  #checkOpen(): void {
+    if (this.#source.isOver()) throw new Error('The server is stopping; another one continues.');
   }
 
   async #fileAgain(owner: string, names: readonly EntryName[]): Promise<void> {
     const { sql, filing } = this.#source;
     await markNames(sql, owner, names);
     // Null: another server files the same owner, and these marks with the others.
-    while (((await filing.file(owner)) ?? 0) > 0) continue;
-    while (await filing.merge(owner)) continue;
+    while ((await filing.file(owner))?.isMore === true) this.#checkOpen();
+    while (await filing.merge(owner)) this.#checkOpen();
   }
 
   /** Searches fail on a segment that cannot be read, and so would filing. Its things are marked after it. */
@@ -211,6 +216,7 @@ export class Reindexing {
     const seen = new Set<string>();
     let removed = 0;
     for (;;) {
+      this.#checkOpen();
       const next = (await segmentsOf(sql, owner)).find(({ segment }) => !seen.has(segment));
       if (next === undefined) return removed;
       seen.add(next.segment);

@@ -11,6 +11,7 @@ import {
   type WaitingEntry,
   fileEntries,
   mergeSegments,
+  packedBytesMax,
 } from '../../../../find/segments/segment.js';
 import { nextMerge } from '../../../../find/segments/tiers.js';
 import { prefixRange } from '../../kernel/engine.js';
@@ -23,8 +24,6 @@ import type { MarkedEntries } from './marked-entries.js';
 
 /** Marks that are filed into one segment. */
 const marksPerSegment = 512;
-/** Bytes of packed words after which a segment is full. */
-const packedBytesMax = 1024 * 1024;
 /** Bytes of blocks in one transaction of a merge, which other writes wait for. */
 const stepBytes = 256 * 1024;
 /** Blocks that are read or removed together. */
