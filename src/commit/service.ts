@@ -1,5 +1,5 @@
 /** Commits over every domain, all or nothing. A conflict is an answer, not an error. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/write.js';
 import { type ErrorCode, StoaError } from '../core/errors.js';
@@ -87,10 +87,7 @@ export class CommitService {
     idempotency: Idempotency | null = null,
   ): Promise<CommitAnswer> {
     const { home, store, limits, position } = this.#options;
-    if (!caller.scopes.write)
-      throw new StoaError('forbidden', 'These credentials can only read.', {
-        fix: 'Use a token with the write scope.',
-      });
+    requireWriteScope(caller);
     const { checks, operations } = validate(commitSchema, input);
     const received = checks.length + operations.length;
     if (received > limits.commitStepsMax)

@@ -1,4 +1,5 @@
 /** The authenticated caller. Every service takes it as its first argument. */
+import { StoaError } from './errors.js';
 
 export interface Scopes {
   /** Without it the caller can only read. */
@@ -31,6 +32,14 @@ export interface Caller {
 }
 
 export const fullScopes: Scopes = { write: true, namespaces: null };
+
+/** Throws if the caller's credentials can only read. */
+export function requireWriteScope({ scopes }: Pick<Caller, 'scopes'>): void {
+  if (!scopes.write)
+    throw new StoaError('forbidden', 'These credentials can only read.', {
+      fix: 'Use a token with the write scope.',
+    });
+}
 
 /** The user of a caller who names none. */
 export const defaultUser = 'default';

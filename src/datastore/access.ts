@@ -1,5 +1,5 @@
 /** Which namespaces a caller can read and write. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Scope } from './model.js';
@@ -23,9 +23,6 @@ export function readableScope(caller: Caller, namespace: string, limits: Limits)
 
 /** The namespace to write to. Throws if the caller may not write to it. */
 export function writableScope(caller: Caller, namespace: string, limits: Limits): Scope {
-  if (!caller.scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the write scope.',
-    });
+  requireWriteScope(caller);
   return readableScope(caller, namespace, limits);
 }

@@ -1,5 +1,5 @@
 /** The writes of locks as steps: checked, allowed, and with the answer that their caller sees. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
@@ -32,7 +32,7 @@ export class LocksSteps {
     name: string,
     input: AcquireLockInput = {},
   ): Step<{ lock: LockAnswer; acquired: boolean }> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     checkLockName(name, this.#limits);
     const { ttl, note, if_fence: fence, if_free: ifFree = false } = validate(acquireLockSchema, input);
     if (note !== undefined) checkLockNote(note, this.#limits);
@@ -48,7 +48,7 @@ export class LocksSteps {
     name: string,
     { if_fence: fence, force = false }: ReleaseLockInput = {},
   ): Step<ReleaseLockAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     checkLockName(name, this.#limits);
     if (force && caller.kind === 'agent')
       throw new StoaError(
@@ -85,11 +85,4 @@ export function lockAnswer({ name, holder, fence, note, ...times }: Lock): LockA
     renewed_at: isoTime(times.renewedAtMs),
     expires_at: isoTime(times.expiresAtMs),
   };
-}
-
-function requireWrite(caller: Caller): void {
-  if (!caller.scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the write scope.',
-    });
 }

@@ -3,6 +3,7 @@ import { versionFailure } from '../core/version-failure.js';
 import type { Room } from './model.js';
 import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
+import { messagingLimits } from '../core/settings/limits/messaging.js';
 
 const refusals = {
   // Signatures, in the order in which they are checked.
@@ -81,6 +82,11 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
+/** The value of a limit that no operator can change, for a sentence. */
+function maxOf(limit: 'messageBytesMax' | 'directBytesMax' | 'acknowledgedIdsMax'): string {
+  return messagingLimits[limit].default.toLocaleString('en');
+}
+
 /** What all doors but AICQ's say instead, and what to do. */
 const elsewhere: Partial<Record<Refusal, readonly [about: string, fix: string]>> = {
   roomName: ['The name of the room is not valid.', 'Use 1 to 50 letters, digits, hyphens and underscores.'],
@@ -89,14 +95,20 @@ const elsewhere: Partial<Record<Refusal, readonly [about: string, fix: string]>>
   roomKeyRequired: ['The room is private, and the request has no key.', 'Send the key of the room.'],
   bodyMissing: ['The message is empty.', 'Send a text.'],
   messageLong: [
-    'The message exceeds 4,096 bytes (messageBytesMax).',
+    `The message exceeds ${maxOf('messageBytesMax')} bytes (messageBytesMax).`,
     'Send several messages, or store the text as a document and post its key.',
   ],
-  directLong: ['The message exceeds 8,192 bytes (directBytesMax).', 'Send several messages.'],
+  directLong: [
+    `The message exceeds ${maxOf('directBytesMax')} bytes (directBytesMax).`,
+    'Send several messages.',
+  ],
   notAuthor: ['Another author wrote the message.', 'Only its author and the operator can delete a message.'],
   messageUnknown: ['The message does not exist, or has expired.', 'Check the id of the message.'],
   acknowledgeMissing: ['The list of ids is empty.', 'Send the ids of the messages to acknowledge.'],
-  acknowledgeMany: ['The request has more than 1,000 ids (acknowledgedIdsMax).', 'Send several requests.'],
+  acknowledgeMany: [
+    `The request has more than ${maxOf('acknowledgedIdsMax')} ids (acknowledgedIdsMax).`,
+    'Send several requests.',
+  ],
 };
 
 /**

@@ -2,7 +2,7 @@
  * Writes of messaging. They are checked, authorised and prepared while no transaction is open, and then
  * become steps of the home.
  */
-import { type Caller, operatorCaller } from '../core/caller.js';
+import { type Caller, operatorCaller, requireWriteScope } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
@@ -204,10 +204,7 @@ export class MessagingSteps {
   async #requireManager(caller: Caller, room: Room): Promise<void> {
     if (room.id === globalRoomId)
       throw new StoaError('forbidden', 'The global room cannot be changed or deleted.');
-    if (!caller.scopes.write)
-      throw new StoaError('forbidden', 'These credentials can only read.', {
-        fix: 'Use a token with the write scope.',
-      });
+    requireWriteScope(caller);
     if (caller.kind === 'operator' || (room.owner !== null && room.owner === caller.user)) return;
     const creator = room.createdBy === null ? undefined : await this.#options.port.identity(room.createdBy);
     const isOwn = creator !== undefined && creator.id === caller.identity;

@@ -6,13 +6,6 @@ import type { Limits } from '../core/settings/limits.js';
 import type { UserScope } from './port.js';
 import { agentNotFound } from './refusals.js';
 
-export function requireWrite(caller: Caller): void {
-  if (!caller.scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the write scope.',
-    });
-}
-
 export function requireOperator(caller: Caller): void {
   if (caller.kind !== 'operator')
     throw new StoaError('forbidden', 'The caller is not the operator. Only the operator can do this.', {

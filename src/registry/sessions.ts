@@ -1,12 +1,12 @@
 /** The sessions of agents, as the service offers them. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { validate } from '../core/validate.js';
 import { type Writer, writeOne } from '../core/write.js';
-import { requireWrite, scopeOf, userScopeOf } from './access.js';
+import { scopeOf, userScopeOf } from './access.js';
 import type { AgentLookup } from './agent-lookup.js';
 import { sessionAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
@@ -62,7 +62,7 @@ export class RegistrySessions {
     caller: Caller,
     session: { session_id: string; agent_id: string; status?: SessionStatus },
   ): Promise<SessionAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const sessionId = parseSessionId(session.session_id);
     const agentId = parseAgentId(session.agent_id);
     const status = validate(sessionStatusSchema, session.status ?? 'active');
@@ -85,7 +85,7 @@ export class RegistrySessions {
   }
 
   async updateStatus(caller: Caller, sessionId: string, status: SessionStatus): Promise<SessionAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     if (validate(sessionStatusSchema, status) === 'closed') return this.close(caller, sessionId);
     const session = await this.get(caller, sessionId);
     if (session.status === 'active') return session;

@@ -1,17 +1,9 @@
 /** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
-import {
-  reachUser,
-  requireOperator,
-  requireUserWide,
-  requireWrite,
-  scopeOf,
-  userOf,
-  userScopeOf,
-} from './access.js';
+import { reachUser, requireOperator, requireUserWide, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer, leaseAnswer, sessionAnswer, userAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
 import type { AgentView, RegistryPort, WriteGuard } from './port.js';
@@ -64,7 +56,7 @@ export class RegistrySteps {
   }
 
   createAgent(caller: Caller, input: CreateAgentInput): Step<AgentAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     requireUserWide(caller);
     const { name, spec = {}, labels = {} } = validate(createAgentSchema, input);
     this.#checkAgent({ name, spec, labels });
@@ -74,7 +66,7 @@ export class RegistrySteps {
 
   /** Creates an agent under an id that the caller chose, or updates it. */
   putAgent(caller: Caller, input: PutAgentInput, options: WriteOptions = {}): Step<AgentAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const { agent_id, name, status, spec = {}, labels = {}, error_message } = validate(putAgentSchema, input);
     const agentId = parseAgentId(agent_id);
     if (caller.kind === 'agent') scopeOf(caller, agentId, this.#limits);
@@ -90,7 +82,7 @@ export class RegistrySteps {
     input: UpdateAgentInput,
     options: WriteOptions = {},
   ): Step<AgentAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const { name, status, spec, labels, error_message } = validate(updateAgentSchema, input);
     this.#checkAgent({ name, spec, labels, error_message });
@@ -101,7 +93,7 @@ export class RegistrySteps {
   }
 
   moveAgent(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions = {}): Step<AgentAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     return this.#port
       .moveAgent(scopeOf(caller, id, this.#limits), id, verb, guardOf(caller, options))
@@ -110,7 +102,7 @@ export class RegistrySteps {
 
   /** Write it repeatedly before `deleteAgent`, until it returns false. */
   deleteSomeSessions(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<boolean> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const guard = guardOf(caller, options);
     return this.#port.deleteSomeSessions(
@@ -122,7 +114,7 @@ export class RegistrySteps {
   }
 
   deleteAgent(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<void> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const guard = guardOf(caller, options);
     return this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guard, options.forgets ?? false);
@@ -134,7 +126,7 @@ export class RegistrySteps {
 
   /** The holder is the one named, else the identity or agent that calls, else the agent itself. */
   heartbeat(caller: Caller, agentId: string, input: HeartbeatInput = {}): Step<{ lease: LeaseAnswer }> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
     checkHolder(holder, this.#limits);
@@ -147,7 +139,7 @@ export class RegistrySteps {
   }
 
   releaseLease(caller: Caller, agentId: string, input: HeartbeatInput = {}): Step<void> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const { holder = null } = validate(heartbeatSchema, input);
     return this.#port.releaseLease(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller));
@@ -158,7 +150,7 @@ export class RegistrySteps {
   }
 
   openSession(caller: Caller, agentId: string, input: OpenSessionInput = {}): Step<SessionAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseAgentId(agentId);
     const { session_id } = validate(openSessionSchema, input);
     const sessionId = session_id === undefined ? null : parseSessionId(session_id);
@@ -169,7 +161,7 @@ export class RegistrySteps {
 
   /** A signed agent closes its own sessions only. With an agent, only where the session is that agent's. */
   closeSession(caller: Caller, sessionId: string, agentId?: string): Step<SessionAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     const id = parseSessionId(sessionId);
     const named = agentId === undefined ? null : parseAgentId(agentId);
     if (caller.kind === 'agent' && (caller.agentId === null || (named ?? caller.agentId) !== caller.agentId))
@@ -182,7 +174,7 @@ export class RegistrySteps {
 
   /** Fields that are not given stay. Only the operator sets quotas and writes other users. */
   putUser(caller: Caller, user: string, input: PutUserInput = {}): Step<UserAnswer> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     requireUserWide(caller);
     const id = reachUser(caller, user, this.#limits);
     const { email, agents_max } = validate(putUserSchema, input);
@@ -195,14 +187,14 @@ export class RegistrySteps {
 
   /** Lets a messaging identity speak for an agent. */
   linkIdentity(caller: Caller, agentId: string, identity: string): Step<void> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     requireUserWide(caller);
     const id = parseAgentId(agentId);
     return this.#port.linkIdentity(scopeOf(caller, id, this.#limits), id, identity);
   }
 
   unlinkIdentity(caller: Caller, identity: string): Step<void> {
-    requireWrite(caller);
+    requireWriteScope(caller);
     requireUserWide(caller);
     return this.#port.unlinkIdentity(userScopeOf(caller, this.#limits), identity);
   }

@@ -3,7 +3,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { ProvenPrincipal } from '../identity/service.js';
 import type { Stoa } from '../index.js';
 import { type FieldError, invalidFields } from '../core/validate.js';
@@ -226,10 +226,7 @@ class RoutePipeline {
     }
     // A link restricts what an identity may do with the data of its user, not with itself and its messages.
     const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.changesOnlyItself);
-    if (writes && !isOwn && !caller.scopes.write)
-      throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the write scope.',
-      });
+    if (writes && !isOwn) requireWriteScope(caller);
     return caller.fence === null ? undefined : checkFence(this.#route, caller, this.#services.stoa.registry);
   }
 

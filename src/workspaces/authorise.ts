@@ -7,13 +7,6 @@ export function ownerOf(caller: Caller): Owner {
   return caller.everyUser ? null : caller.user;
 }
 
-export function checkWrites(caller: Caller): void {
-  if (!caller.scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the write scope.',
-    });
-}
-
 /** The name under which the caller claims tasks: its agent, or the user itself. */
 export function holderOf({ agent, user }: Caller): string {
   return agent ?? user;

@@ -1,12 +1,12 @@
 /** Workspaces, projects, sessions and tasks as callers use them. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Page } from '../core/paging.js';
 import type { Sealer } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
-import { checkWrites, ownerOf } from './authorise.js';
+import { ownerOf } from './authorise.js';
 import { checkListBounds, checkTaskListBounds } from './bounds.js';
 import { claimOrWait } from './tasks/claiming.js';
 import { openConfig } from './config-secrets.js';
@@ -127,7 +127,7 @@ export class WorkspacesService {
 
   /** The plain key, for programs that embed Stoa. No route answers it. */
   async revealWorkspaceKey(caller: Caller, id: string): Promise<string | null> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const workspace = await this.port.getWorkspace(
       ownerOf(caller),
       await this.references.workspace(caller, id),
@@ -202,7 +202,7 @@ export class WorkspacesService {
 
   /** The config with its plain secrets, for programs that embed Stoa. No route answers it. */
   async revealProjectConfig(caller: Caller, id: string): Promise<JsonObject> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const project = await this.port.getProject(
       ownerOf(caller),
       await this.references.project(caller, id),

@@ -1,20 +1,12 @@
 /** Writes of workspaces: checked, normalised, authorised, and made into steps of the home. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
-import {
-  actingAs,
-  answererOf,
-  checkOwnName,
-  checkWrites,
-  holderOf,
-  ownerOf,
-  reporterOf,
-} from './authorise.js';
+import { actingAs, answererOf, checkOwnName, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
   checkClaimBounds,
   checkProjectBounds,
@@ -59,7 +51,7 @@ export class WorkspacesSteps {
   // Workspaces
 
   createWorkspace(caller: Caller, body: Unchecked): Step<Workspace> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.newWorkspaceSchema, body);
     checkWorkspaceBounds(input, this.#limits);
     const id = newId('workspace');
@@ -67,7 +59,7 @@ export class WorkspacesSteps {
   }
 
   updateWorkspace(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Workspace> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const patch = validate(schemas.workspacePatchSchema, body);
     checkWorkspaceBounds(patch, this.#limits);
     // A mask that comes back means the secret that is stored.
@@ -80,26 +72,26 @@ export class WorkspacesSteps {
   }
 
   deleteWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<Workspace> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), ifVersion).map(masked);
   }
 
   restoreWorkspace(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Workspace> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port
       .restoreWorkspace(ownerOf(caller), checkId('workspace', id), this.#newName(body), ifVersion)
       .map(masked);
   }
 
   purgeWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.purgeWorkspace(ownerOf(caller), checkId('workspace', id), ifVersion);
   }
 
   // Projects
 
   createProject(caller: Caller, workspaceId: string, body: Unchecked): Step<Project> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.newProjectSchema, body);
     checkProjectBounds(input, this.#limits);
     checkGitFields(input);
@@ -111,7 +103,7 @@ export class WorkspacesSteps {
   }
 
   updateProject(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Project> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const patch = validate(schemas.projectPatchSchema, body);
     checkProjectBounds(patch, this.#limits);
     checkGitFields(patch);
@@ -122,26 +114,26 @@ export class WorkspacesSteps {
   }
 
   deleteProject(caller: Caller, id: string, ifVersion: IfVersion): Step<Project> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.deleteProject(ownerOf(caller), checkId('project', id), ifVersion).map(maskedProject);
   }
 
   restoreProject(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Project> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port
       .restoreProject(ownerOf(caller), checkId('project', id), this.#newName(body), ifVersion)
       .map(maskedProject);
   }
 
   purgeProject(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.purgeProject(ownerOf(caller), checkId('project', id), ifVersion);
   }
 
   // Sessions
 
   createSession(caller: Caller, projectId: string, body: Unchecked): Step<WorkSession> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.newSessionSchema, body);
     checkSessionBounds(input, this.#limits);
     checkOwnName(caller, input.agent_id);
@@ -153,7 +145,7 @@ export class WorkspacesSteps {
   }
 
   updateSession(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<WorkSession> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const patch = validate(schemas.sessionPatchSchema, body);
     checkSessionBounds(patch, this.#limits);
     checkOwnName(caller, patch.agent_id);
@@ -161,28 +153,28 @@ export class WorkspacesSteps {
   }
 
   deleteSession(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.deleteSession(ownerOf(caller), checkId('session', id), ifVersion);
   }
 
   // Tasks
 
   createTask(caller: Caller, sessionId: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.newTaskSchema, body);
     checkTaskBounds(input, this.#limits);
     return this.#port.createTask(ownerOf(caller), checkId('session', sessionId), newId('task'), input);
   }
 
   updateTask(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const patch = validate(schemas.taskPatchSchema, body);
     checkTaskBounds(patch, this.#limits);
     return this.#port.updateTask(ownerOf(caller), checkId('task', id), patch, ifVersion);
   }
 
   deleteTask(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     return this.#port.deleteTask(ownerOf(caller), checkId('task', id), ifVersion);
   }
 
@@ -192,7 +184,7 @@ export class WorkspacesSteps {
     projectId: string,
     body: Unchecked,
   ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter; acting: Caller } {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const request = validate(schemas.claimRequestSchema, body);
     checkClaimBounds(request, this.#limits);
     const acting = actingAs(caller, request.agent_id);
@@ -216,7 +208,7 @@ export class WorkspacesSteps {
   }
 
   heartbeatTask(caller: Caller, id: string, body: Unchecked): Step<Heartbeat> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const { fence } = validate(schemas.heartbeatRequestSchema, body);
     return this.#port
       .heartbeatTask(ownerOf(caller), checkId('task', id), fence, reporterOf(caller))
@@ -224,28 +216,28 @@ export class WorkspacesSteps {
   }
 
   completeTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.completeRequestSchema, body);
     checkResultBounds(input, this.#limits);
     return this.#port.completeTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
   }
 
   failTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
     return this.#port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
   }
 
   askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.askRequestSchema, body);
     checkQuestionBounds(input, this.#limits);
     return this.#port.askQuestion(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
   }
 
   answerQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const input = validate(schemas.answerRequestSchema, body);
     checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
     const by = holderOf(caller);
@@ -253,21 +245,21 @@ export class WorkspacesSteps {
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
     return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
   releaseTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
     return this.#port.releaseTask(ownerOf(caller), checkId('task', id), reason);
   }
 
   retryTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
-    checkWrites(caller);
+    requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
     return this.#port.retryTask(ownerOf(caller), checkId('task', id), reason);

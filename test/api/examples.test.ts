@@ -9,7 +9,10 @@ import type { CommandDefinition } from '../../src/cli/definitions/definition.js'
 import { commandTree } from '../../src/cli/tree/index.js';
 import { requestOfCall } from '../../src/client/methods.js';
 import { argumentsOf, samplesOf } from '../../src/server/openapi/samples.js';
+import { serverExamples } from '../../src/api/operations/examples.js';
 import { routeGroups } from '../../src/server/routes/index.js';
+import { firstPosition, positionParts } from '../../src/feed/positions.js';
+import { directoryPlacements } from '../../src/homes/directory/placements.js';
 
 const all = Object.entries(operations).flatMap(([group, table]) =>
   Object.entries(table).map(([verb, row]: [string, Operation]) => ({ name: `${group}.${verb}`, row })),
@@ -46,6 +49,25 @@ test.each(all)('the example of $name fits its schemas', ({ name, row }) => {
     expect(json.map((schema) => strictly(schema).safeParse(example.answer).error?.message)).toContain(
       undefined,
     );
+});
+
+/** Every text under one of these names, anywhere in the example. */
+function textsNamed(names: readonly string[], value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) =>
+    names.includes(name) && typeof member === 'string' ? [member] : textsNamed(names, member),
+  );
+}
+
+test('every position and every family of an example is one that Stoa could answer', () => {
+  const examples = all.map(({ name }) => exampleNamed(name));
+  const positions = textsNamed(['position', 'since'], examples);
+  expect(positions.length).toBeGreaterThan(0);
+  for (const position of positions) if (position !== firstPosition) positionParts(position);
+  const counted = Object.keys(serverExamples.status?.answer.families ?? {});
+  const families = [...textsNamed(['family'], examples), ...counted];
+  expect(counted.length).toBeGreaterThan(0);
+  expect(families.filter((family) => !Object.hasOwn(directoryPlacements, family))).toEqual([]);
 });
 
 test.each(all)('the samples of $name make the request of the example', ({ name, row }) => {

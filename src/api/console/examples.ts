@@ -12,7 +12,7 @@ const session = {
 export const consoleExamples: ExamplesOf<'console'> = {
   createLink: {
     request: {},
-    answer: { path: '/#code=q3Zr9uXw1dM', expires_at: '2026-01-31T09:05:00.000Z' },
+    answer: { path: '/console/#sign-in=q3Zr9uXw1dM', expires_at: '2026-01-31T09:05:00.000Z' },
     command: 'stoa console --print',
   },
   signIn: { request: { code: 'q3Zr9uXw1dM' }, answer: { ...session, token: 'the secret of the session' } },

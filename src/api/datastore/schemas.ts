@@ -1,5 +1,6 @@
 /** The schemas of the data store's operations. */
 import { z } from 'zod';
+import { dataLimits } from '../../core/settings/limits/data.js';
 import { expiresAt, index, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
 import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
@@ -133,7 +134,7 @@ const importSchema = z
     documents: z
       .array(z.record(z.string(), z.unknown()))
       .min(1)
-      .max(1_000)
+      .max(dataLimits.dataBatchKeysMax.default)
       .describe(
         "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the other fields " +
           'if they have values',
@@ -186,7 +187,7 @@ export const dataSchemas = {
   batch: {
     description:
       'First the writes, then the reads. The writes are atomic if the backend supports it. At most ' +
-      '1,000 keys and 16 MiB of values.',
+      `${dataLimits.dataBatchKeysMax.default.toLocaleString('en')} keys and ${dataLimits.dataBatchBytesMax.default / 1024 ** 2} MiB of values.`,
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },

@@ -3,8 +3,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { StoaError } from '../../core/errors.js';
-import { type Caller, operatorCaller } from '../../core/caller.js';
+import { type Caller, operatorCaller, requireWriteScope } from '../../core/caller.js';
 import { type Writer, writeOne } from '../../core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../identity/signatures.js';
 import type { Proof } from '../model.js';
@@ -71,10 +70,7 @@ export class Authors {
         prove: (body) => (signature === null ? null : proofOf(signature, body)),
       };
     }
-    if (!caller.scopes.write)
-      throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the write scope.',
-      });
+    requireWriteScope(caller);
     const { id, publicKey, owner, keeping, seed } = await this.#kept(caller, true);
     return {
       id,

@@ -1,6 +1,6 @@
 /** Identities: registered by key, changed and rotated only by the holder of the key, linked by their user. */
 import { StoaError } from '../../core/errors.js';
-import type { Caller, Scopes } from '../../core/caller.js';
+import { type Caller, type Scopes, requireWriteScope } from '../../core/caller.js';
 import type { Writer } from '../../core/write.js';
 import { checkScopeNamespaces } from '../../identity/scope-namespaces.js';
 import { decodePublicKey, decodeSignature, linkText, verifySignature } from '../../identity/signatures.js';
@@ -157,12 +157,11 @@ export class Identities {
 
   async #linkable(caller: Caller, id: string): Promise<Identity> {
     // A signed agent must not give others more access than its user gave it.
-    if (caller.kind === 'agent' || !caller.scopes.write)
-      throw new StoaError(
-        'forbidden',
-        'The caller cannot link identities. Only a user with write access or the operator can.',
-        { fix: 'Use a token with the write scope.' },
-      );
+    if (caller.kind === 'agent')
+      throw new StoaError('forbidden', 'The caller is an agent, and an agent cannot link identities.', {
+        fix: 'Use a token of the user, or of the operator.',
+      });
+    requireWriteScope(caller);
     const canonical = canonicalUuid(id);
     const identity = canonical === undefined ? undefined : await this.#port.identity(canonical);
     if (identity === undefined)
