@@ -82,6 +82,7 @@ export function checkBatchKeys(
   const both = sets.find((key) => deleted.has(key));
   if (both !== undefined)
     throw new StoaError('invalid_request', `Key "${both}" is both set and deleted.`, {
+      fix: 'Send the key in one of the two lists.',
       details: { field: 'delete' },
     });
 }
@@ -102,7 +103,8 @@ export function checkBatchBytes(limits: Limits, writes: readonly DocumentWrite[]
 
 function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null {
   if (typeof ttl === 'number' && typeof expiresAt === 'string') {
-    throw new StoaError('invalid_request', 'The request has both ttl and expiresAt. Send one of them.', {
+    throw new StoaError('invalid_request', 'The request has both ttl and expiresAt.', {
+      fix: 'Send one of them.',
       details: { field: 'ttl' },
     });
   }
@@ -114,7 +116,7 @@ function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null 
     throw new StoaError(
       'invalid_request',
       `${field} is ${given}. Expected a time in the future and before the year 10000.`,
-      { details: { field } },
+      { fix: 'Send a later time, or omit it to keep the document.', details: { field } },
     );
   }
   return expiryOfMs(atMs);

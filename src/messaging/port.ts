@@ -100,8 +100,8 @@ export interface NewMessage {
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
 
 /**
- * The state that a message was prepared with. Its step compares it again and throws `Outdated` if something
- * has changed.
+ * The state that a message was prepared with. In a directory, its step compares it again and throws `Outdated`
+ * if something has changed. PostgreSQL ignores it: a script in Redis cannot read PostgreSQL.
  */
 export interface MessageBasis {
   /**

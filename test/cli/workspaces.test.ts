@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { shortId } from '../../src/cli/output/short-ids.js';
 import { useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -173,5 +174,9 @@ describe('tasks', { timeout: 120_000 }, () => {
     const filters = ['--holder', 'worker-1', '--label', 'gpu', '--project', project];
     const listed = await json<{ items: Named[] }>('tasks', 'ls', ...filters);
     expect(listed.items).toMatchObject([{ id: labelled.id, project_id: project }]);
+    const [head = '', row = ''] = (await stoa(['tasks', 'ls', ...filters, ...common])).stdout.split('\n');
+    expect(head).toMatch(/^ID +PROJECT +STATUS /);
+    expect(row.split(/ +/)[1]).toBe(shortId(project));
+    expect(Math.max(head.length, row.length)).toBeLessThanOrEqual(80);
   });
 });

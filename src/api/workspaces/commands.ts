@@ -229,6 +229,15 @@ const taskTable = {
   HOLDER: 'claimed_by',
   COMMAND: 'command',
 };
+/** Of all projects. More columns would cut the ids on 80 columns. */
+const everyTaskTable = {
+  ID: 'id',
+  PROJECT: 'project_id',
+  STATUS: 'status',
+  HOLDER: 'claimed_by',
+  COMMAND: 'command',
+  LABELS: 'labels',
+};
 const attempts = [
   'max_attempts',
   '--max-attempts <n>',
@@ -275,7 +284,7 @@ export const taskCommands = {
       ...pageFlags,
     ],
     examples: ['stoa tasks ls --status running', 'stoa tasks ls --holder worker-1 --label gpu --json'],
-    table: { columns: { ...taskTable, LABELS: 'labels' }, empty: 'No tasks.' },
+    table: { columns: everyTaskTable, empty: 'No tasks.' },
   },
   inSession: {
     usage: 'in <session_id>',

@@ -20,7 +20,7 @@ const gap = 2;
 /** A column is not cut below this, as long as another one can be. */
 const columnMin = 8;
 /** Columns of ids. A key or a name can look like an id, and is needed whole. */
-export const idHeadings = /^(ID|AGENT|FROM|HOLDER|IDENTITY|OWNER|REPLY_TO)$/;
+export const idHeadings = /^(ID|AGENT|FROM|HOLDER|IDENTITY|OWNER|PROJECT|REPLY_TO)$/;
 
 /** The lines of a table, the headings first. */
 export function tableLines<Item>(

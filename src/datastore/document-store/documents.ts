@@ -89,7 +89,7 @@ class StoreWriter implements Writer {
     if (!(step instanceof StoreStep) || steps.length > 1 || checks.length > 0)
       throw new StoaError(
         'unsupported',
-        'The database of this data store has no transactions. It accepts one write at a time, without checks.',
+        'The documents are in a store beside the home. Such a store accepts one write at a time, without checks.',
         { fix: 'Send the writes one by one.' },
       );
     const results =

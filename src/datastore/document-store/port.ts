@@ -27,7 +27,7 @@ import {
 import type { Usage } from '../quota.js';
 import { FinalConflict, VersionRetries } from './version-retries.js';
 
-/** One write of the store. The store has no transactions, so writes cannot be combined. */
+/** One write of the store. The store is not part of the home's transactions, so writes cannot be combined. */
 export class StoreStep<Result> implements Step<Result> {
   constructor(
     /** Adds the changes to announce to `changes`. */
@@ -121,7 +121,8 @@ export class StorePort implements DataPort {
   requireVersion(): never {
     throw new StoaError(
       'unsupported',
-      `A version cannot be checked together with other writes: ${this.capabilities.backend} has no transactions.`,
+      `A version cannot be checked together with other writes: the documents are in ${this.capabilities.backend}, beside the home.`,
+      { fix: 'Send the write of the document alone, with its version in If-Match.' },
     );
   }
 

@@ -7,7 +7,7 @@ import { backOff, contended } from '../retries.js';
 import { newWriteId } from '../write-ids.js';
 import type { BulkResult, CouchClient, CouchDocument } from './client.js';
 import { couchId } from './documents.js';
-import { isUnanswered } from './transport.js';
+import { isUnanswered, tooLargeFix } from './transport.js';
 
 const documentsPerRequest = 500;
 const requestBytesMax = 4 * 1024 * 1024;
@@ -175,5 +175,6 @@ export function refused({ id, error, reason }: BulkResult): StoaError {
   return new StoaError(
     isTooLarge ? 'too_large' : 'engine',
     `CouchDB refused the document "${id}": ${reason ?? error}.`,
+    isTooLarge ? { fix: tooLargeFix } : {},
   );
 }

@@ -123,6 +123,7 @@ export class CouchTransport {
     }
     if (busyStatuses.has(answer.status))
       throw new StoaError('backend_unavailable', `CouchDB is busy: it returned status ${answer.status}.`, {
+        fix: 'Try again shortly.',
         details: { untouched: true },
       });
     return { status: answer.status, body: parsed(text, answer.status) };
@@ -144,10 +145,13 @@ function parsed(text: string, status: number): Record<string, unknown> {
     throw new StoaError(
       'backend_unavailable',
       `The server at the address of CouchDB returned status ${status} and a body that is not JSON.`,
-      { cause: error },
+      { fix: 'Check that the address is that of CouchDB, and not of a proxy before it.', cause: error },
     );
   }
 }
+
+/** What to do about a document that CouchDB finds too large. */
+export const tooLargeFix = 'Raise max_document_size in the configuration of CouchDB, or split the value.';
 
 export function refusal(status: number, body: Record<string, unknown>): StoaError {
   const reason = String(body['reason'] ?? body['error'] ?? `status ${status}`);
@@ -157,7 +161,7 @@ export function refusal(status: number, body: Record<string, unknown>): StoaErro
     });
   if (status === 413)
     return new StoaError('too_large', `CouchDB rejected the document because it is too large: ${reason}.`, {
-      fix: 'Raise max_document_size in the configuration of CouchDB, or split the value.',
+      fix: tooLargeFix,
     });
   return new StoaError(
     status >= 500 ? 'backend_unavailable' : 'engine',

@@ -46,7 +46,7 @@ export function idOf(scope: Scope, key: string): string {
     throw new StoaError(
       'invalid_request',
       `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes, which exceeds the ${idBytesMax} that DynamoDB allows.`,
-      { details: { field: 'key', idBytesMax } },
+      { fix: 'Use a shorter key or namespace.', details: { field: 'key', idBytesMax } },
     );
   }
   return id;

@@ -73,7 +73,9 @@ const stepEntries = 1_000;
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const manifest = await readManifest(options.from);
   if (manifest === undefined)
-    throw new StoaError('not_found', `${options.from} is not a data directory: stoa.json is missing.`);
+    throw new StoaError('not_found', `${options.from} is not a data directory: stoa.json is missing.`, {
+      fix: 'Check the path of the directory to copy.',
+    });
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
   const partial = await beginPartial(options.to).catch(async (error: unknown) => {
@@ -171,6 +173,8 @@ function place(
   }
 }
 
+const unverified = 'Keep using the old directory, which is unchanged. Check both disks, then run it again.';
+
 /** Reads the new directory: it must have the same entries, each in the shard where it is looked up. */
 function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptions): ReshardReport {
   const found = new Tally();
@@ -185,6 +189,7 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
           throw new StoaError(
             'damaged_data',
             `An entry of ${family} was written to shard ${shard} instead of ${expected}.`,
+            { fix: unverified },
           );
         found.add(family, entry);
       }
@@ -194,6 +199,7 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
     throw new StoaError(
       'damaged_data',
       `The copy differs: the new directory has ${found.count} entries with hash ${found.hash}, the old one ${copied.count} with ${copied.hash}.`,
+      { fix: unverified },
     );
   }
   return { shards: targets.length, entries: found.count, hash: found.hash };
@@ -260,7 +266,7 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     content = await readFile(join(from, name));
   } catch (error) {
     if (isMissing(error)) return;
-    throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${fileReasonOf(error)}.`, {
+    throw new StoaError('invalid_config', `${join(from, name)} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the file.',
     });
