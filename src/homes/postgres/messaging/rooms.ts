@@ -23,6 +23,9 @@ interface RoomRow {
   version: string;
 }
 
+/** The hash of a private room that was imported without its own: no key opens the room. */
+export const lostKeyHash = '';
+
 /** Does not include `key_hash`. A room of a user is private in the seed's table, with or without a key. */
 const columns = `r.id, r.name, r.created_by, f.owner, f.retention_seconds,
   CASE WHEN f.owner IS NULL THEN r.is_private ELSE r.key_hash IS NOT NULL END AS is_private,
@@ -210,8 +213,8 @@ export class PostgresRooms {
   async keyHash(id: string): Promise<string | null> {
     const [row] = await query<{ key_hash: string | null }>(
       this.#sql,
-      'SELECT key_hash FROM rooms WHERE id = $1',
-      [id],
+      'SELECT nullif(key_hash, $2) AS key_hash FROM rooms WHERE id = $1',
+      [id, lostKeyHash],
     );
     return row?.key_hash ?? null;
   }

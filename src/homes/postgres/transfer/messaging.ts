@@ -23,7 +23,7 @@ import {
   restoreRoomCounters,
   roomTimeMs,
 } from '../messaging/redis/restore.js';
-import type { PostgresRooms } from '../messaging/rooms.js';
+import { type PostgresRooms, lostKeyHash } from '../messaging/rooms.js';
 import { type TableAccess, type TableKind, TableRecords } from './records.js';
 
 export interface MessagingRecordsOptions {
@@ -306,9 +306,9 @@ async function roomLine(
 ): Promise<RoomLine> {
   const [facts] = await query<{ key_hash: string | null; last_ts_ms: string | null }>(
     on,
-    `SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id
-      WHERE r.id = $1`,
-    [room.id],
+    `SELECT nullif(r.key_hash, $2) AS key_hash, f.last_ts_ms
+      FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id WHERE r.id = $1`,
+    [room.id, lostKeyHash],
   );
   const lastTsMs = Math.max(Number(facts?.last_ts_ms ?? 0), await roomTimeMs(restore, room.id));
   return {
@@ -320,8 +320,8 @@ async function roomLine(
 }
 
 /**
- * Keeps the stored key hash if the line has none. Counts of the global room never decrease. A room of a user is
- * private in the seed's table, and its counts are in ours.
+ * A private room keeps its stored key hash if the line has none. Counts of the global room never decrease. A
+ * room of a user is private in the seed's table, and its counts are in ours.
  */
 async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
   const { id, name, isPrivate, owner, createdBy, createdAtMs, lastTsMs, key_hash } = line;
@@ -340,7 +340,9 @@ async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
         to_timestamp($6::double precision / 1000), to_timestamp($7::double precision / 1000), $8)
       ON CONFLICT (id) DO UPDATE SET
         name = excluded.name, is_private = excluded.is_private,
-        key_hash = coalesce(excluded.key_hash, r.key_hash), created_by = excluded.created_by,
+        key_hash = CASE WHEN excluded.key_hash = $9 THEN coalesce(r.key_hash, $9)
+          ELSE excluded.key_hash END,
+        created_by = excluded.created_by,
         created_at = ${merged('created_at', 'least')},
         last_active_at = ${merged('last_active_at', 'greatest')},
         message_count = ${merged('message_count', 'greatest')}`,
@@ -348,11 +350,12 @@ async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
       id,
       name,
       isPrivate || owner !== null,
-      key_hash ?? null,
+      isPrivate ? (key_hash ?? lostKeyHash) : null,
       createdBy,
       String(createdAtMs),
       owner === null ? String(lastActiveAtMs) : '0',
       owner === null ? messageCount : 0,
+      lostKeyHash,
     ],
   );
   await query(

@@ -174,13 +174,15 @@ export async function publicRoomKeys(reader: Reader, limit: number, offset: numb
 
 const roomsPerStep = 1_000;
 
-/** Writes an imported room over an existing one. */
+/** Writes an imported room over an existing one. A private room keeps its key if the line has none. */
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
   const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
   roomRecords.put(tx, before, { ...room, lastTsMs });
-  if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
+  if (!room.isPrivate) tx.delete(families.roomKeys, roomKey);
+  else if (keyHash !== null && keyHash !== undefined)
+    tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (before === undefined) countRoom(tx, room);
   else rankRoom(tx, room);
 }

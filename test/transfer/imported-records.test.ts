@@ -1,4 +1,4 @@
-/** Agents that come with an import: their presence, and names that change. On both homes. */
+/** Agents and rooms that come with an import: presence, names that change, and room keys. On both homes. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ let source: Stoa;
 const opened: Stoa[] = [];
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'stoa-agents-'));
+  directory = await mkdtemp(join(tmpdir(), 'stoa-imported-'));
   redis = await startRedis();
   await noteServer(redis.describe);
 });
@@ -37,11 +37,13 @@ afterEach(async () => {
 
 const as = (agent: string) => operatorCaller('ada', agent);
 
-async function exported(stoa: Stoa): Promise<string> {
-  const path = join(directory, 'agents.ndjson');
-  await writeFile(path, (await linesOf(stoa, { domains: ['registry'] })).join(''));
+async function save(lines: readonly string[]): Promise<string> {
+  const path = join(directory, 'exported.ndjson');
+  await writeFile(path, lines.join(''));
   return path;
 }
+
+const exported = async (stoa: Stoa): Promise<string> => save(await linesOf(stoa, { domains: ['registry'] }));
 
 const homes: [name: string, open: (options?: Partial<StoaOptions>) => Promise<Stoa>][] = [
   ['a data directory', (options) => openStoa({ data: '', engine: 'memory', ...options })],
@@ -61,12 +63,15 @@ const presences = async (stoa: Stoa): Promise<Record<string, string>> =>
     (await stoa.registry.listAgents(ada)).items.map((agent) => [agent.name, agent.presence]),
   );
 
+/** A Stoa of a home that is closed after the test. */
+async function opening(open: (typeof homes)[number][1], options?: Partial<StoaOptions>): Promise<Stoa> {
+  const stoa = await open(options);
+  opened.push(stoa);
+  return stoa;
+}
+
 describe.each(homes)('agents imported into %s', (name, open) => {
-  const target = async (options?: Partial<StoaOptions>): Promise<Stoa> => {
-    const stoa = await open(options);
-    opened.push(stoa);
-    return stoa;
-  };
+  const target = (options?: Partial<StoaOptions>): Promise<Stoa> => opening(open, options);
 
   it('that were present elsewhere are lost until they call, and do not count in the quota', async () => {
     for (const agent of ['otter', 'heron']) await source.data.set(as(agent), 'notes', agent, 1);
@@ -123,6 +128,65 @@ describe.each(homes)('agents imported into %s', (name, open) => {
       stoa.transfer.import(operatorCaller(), await exported(source), options),
     ).rejects.toMatchObject({ code: 'conflict', message: expect.stringContaining('holds tasks') });
     expect(Object.keys(await presences(stoa))).toEqual(['heron']);
+  });
+});
+
+const roomLines = (stoa: Stoa, withSecrets: boolean): Promise<string[]> =>
+  linesOf(stoa, { domains: ['messaging'], withSecrets });
+
+describe.each(homes)('private rooms of a user imported into %s', (_name, open) => {
+  const key = 'a key of more than sixteen bytes';
+  const vault = { room: 'vault', byName: true };
+  const post = (stoa: Stoa, given: string) =>
+    stoa.messaging.rooms.post(
+      as('otter'),
+      { ...vault, key: given, address: '' },
+      () => ({ body: 'behind a key', pid: '' }),
+      null,
+    );
+
+  beforeEach(async () => {
+    await post(source, key);
+  });
+
+  it('without the hash of their key stay private, and no key opens them', async () => {
+    const stoa = await opening(open);
+    const file = await save(await roomLines(source, false));
+    expect(await stoa.transfer.import(operatorCaller(), file)).toMatchObject({ conflicts_total: 0 });
+    expect(await stoa.messaging.rooms.own('ada', null, 10)).toMatchObject([{ isPrivate: true }]);
+    for (const given of [key, 'some other key of a caller'])
+      await expect(post(stoa, given)).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(stoa.messaging.rooms.enter(as('otter'), vault, { key, address: '' })).rejects.toMatchObject({
+      code: 'forbidden',
+    });
+    const found = (await roomLines(stoa, true)).filter((line) => line.includes('"name":"vault"'));
+    expect(found.map((line) => JSON.parse(line) as unknown)).toMatchObject([{ key_hash: null }]);
+    const again = await stoa.transfer.import(operatorCaller(), file);
+    // Every store has the global room, and an import always writes it.
+    expect(again).toMatchObject({ conflicts_total: 0, written: 1, replaced: 0, skipped: 0 });
+  });
+
+  it('keep their key when they are replaced, and lose it when they become open', async () => {
+    const stoa = await opening(open);
+    const lines = await roomLines(source, true);
+    await stoa.transfer.import(operatorCaller(), await save(lines));
+    await post(stoa, key);
+    const replace = async (change: Record<string, unknown>): Promise<void> => {
+      const changed = lines.map((line) =>
+        line.includes('"name":"vault"')
+          ? `${JSON.stringify({ ...(JSON.parse(line) as object), key_hash: null, ...change })}\n`
+          : line,
+      );
+      // The last line has the checksum of the lines as they were exported.
+      const options = { onConflict: 'replace', keepGoing: true } as const;
+      await stoa.transfer.import(operatorCaller(), await save(changed), options);
+    };
+    await replace({ retentionSeconds: 3_600 });
+    await expect(post(stoa, 'some other key of a caller')).rejects.toMatchObject({ code: 'forbidden' });
+    await post(stoa, key);
+    await replace({ isPrivate: false });
+    await post(stoa, '');
+    expect(await stoa.messaging.rooms.own('ada', null, 10)).toMatchObject([{ isPrivate: false }]);
   });
 });
 
