@@ -201,7 +201,7 @@ export async function restoreDocuments(
 
 /**
  * Locks the document, so that its version stays the same until the commit. A missing one is locked by its
- * key.
+ * key, and single writes do not wait for that lock.
  */
 export async function requireDocumentVersion(
   work: Work,
