@@ -9,7 +9,7 @@ const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
 let running: Running;
 beforeAll(async () => {
-  running = await Running.start();
+  running = await Running.start({ limits: { registrationsPerHourMax: 100 } });
 });
 afterAll(() => running.stop());
 
@@ -129,6 +129,46 @@ test('the scopes of a link apply to the tools too', async () => {
   await narrow.ok('remember', { key: 'k', value: 1, namespace: 'open' });
   expect((await narrow.call('recall', { key: 'k' })).value.code).toBe('forbidden');
   await Promise.all([reader.close(), narrow.close()]);
+});
+
+async function youOf(client: TestClient): Promise<unknown> {
+  const answer: object = await client.ok('agents');
+  return 'you' in answer ? answer.you : undefined;
+}
+
+test('an agent with a key is kept present by its own signature alone', async () => {
+  const { agents } = new Stoa({ url: running.url, token: running.alice });
+  const [scout, keyed] = [await newSigner('heartbeats'), await newSigner('keyed')];
+  const { agent_id: plain } = await agents.create({ name: 'plain' });
+  const presences = async () => [
+    (await agents.get(keyed.agentId)).presence,
+    (await agents.get(plain)).presence,
+  ];
+  const before = await presences();
+  const mcp = await connect(scout, 'legacy');
+  for (const action of ['heartbeat', 'register'])
+    for (const name of ['keyed', 'plain'])
+      expect((await mcp.call('agents', { action, name })).value.code).toBe('forbidden');
+  expect((await mcp.ok('agents', { action: 'heartbeat' })).agents[0].name).toBe('heartbeats');
+
+  const bearer = await TestClient.connect(running.url, running.alice, 'legacy');
+  const you = await youOf(bearer);
+  for (const action of ['heartbeat', 'register'])
+    expect((await bearer.call('agents', { action, name: 'keyed' })).value.code).toBe('forbidden');
+  expect(await youOf(bearer)).toBe(you);
+  expect(await presences()).toEqual(before);
+  await Promise.all([mcp.close(), bearer.close()]);
+});
+
+test('a client keeps its name if the registration of another one is refused', async () => {
+  const mcp = await TestClient.connect(running.url, running.alice, 'legacy');
+  const you = await youOf(mcp);
+  const labels = { role: 'x'.repeat(10_000) };
+  const refused = await mcp.call('agents', { action: 'register', name: 'refused', labels });
+  expect(refused.value.code).toBe('invalid_request');
+  expect(await youOf(mcp)).toBe(you);
+  expect((await mcp.ok('agents', { name: 'refused' })).agents).toEqual([]);
+  await mcp.close();
 });
 
 test('subscriptions of a signed agent come from the feed', async () => {

@@ -42,8 +42,9 @@ const agents = defineTool({
       const page = await stoa.registry.listAgents(caller, { ...query, name });
       return { you: caller.agent, agents: page.items.map(shown), next_cursor: page.next_cursor };
     }
-    const own = name ?? caller.agent ?? undefined;
-    if (own === undefined)
+    // Refused before anything happens if the name belongs to an agent that signs its requests.
+    const { agent: own } = await stoa.registry.agents.actingAs(caller, name);
+    if (own === null)
       throw new StoaError('invalid_request', `name is missing. The action "${action}" needs a name.`, {
         details: { errors: [{ field: 'name', message: 'is missing' }] },
       });
@@ -55,44 +56,41 @@ const agents = defineTool({
         });
       return { you: caller.agent, agents: [await alive(stoa, caller, known)] };
     }
-    const you = own === caller.agent ? caller : await renamed(stoa, caller, own);
-    const found = await ensured(stoa, you, own, labels);
-    return { you: own, agents: [await alive(stoa, you, found)] };
+    const found = await registered(stoa, caller, own, labels);
+    if (own !== caller.agent) await namingOf(caller)?.rename(own);
+    return { you: own, agents: [await alive(stoa, { ...caller, agent: own }, found)] };
   },
 });
 
 export const agentTools = [agents];
 
 /**
- * The agent of this client gets another name. An agent of that name that is not present is taken over: it is
- * the same agent in an earlier conversation.
+ * The agent of that name, made if it is new. A client with another name renames its agent. An agent of the new name
+ * that is not present is taken over: it is the same agent in an earlier conversation.
  */
-async function renamed(stoa: Stoa, caller: Caller, name: string): Promise<Caller> {
-  const quiet = { ...caller, agent: null };
-  const other = await agentNamed(stoa, caller, name);
-  // Without a session the client may be that agent: it sends its name with each request.
-  if (other?.presence === 'live' && namingOf(caller)?.isKept === true)
-    throw new StoaError('already_exists', `Another agent that is present has the name "${name}".`, {
-      fix: 'Choose another name, or keep the one that you have.',
-      details: { name },
-    });
-  const own = caller.agent === null ? undefined : await agentNamed(stoa, caller, caller.agent);
-  if (other === undefined && own !== undefined)
-    await stoa.registry.updateAgent(quiet, own.agent_id, { name });
-  await namingOf(caller)?.rename(name);
-  return { ...caller, agent: name };
-}
-
-/** The agent of that name, which is made if it is new. */
-async function ensured(
+async function registered(
   stoa: Stoa,
   caller: Caller,
   name: string,
   labels: Record<string, string> | undefined,
 ): Promise<AgentAnswer> {
+  const quiet = { ...caller, agent: null };
   const known = await agentNamed(stoa, caller, name);
-  if (known === undefined) return stoa.registry.createAgent({ ...caller, agent: null }, { name, labels });
-  return labels === undefined ? known : stoa.registry.updateAgent(caller, known.agent_id, { labels });
+  if (known === undefined) {
+    const own = caller.agent === null ? undefined : await agentNamed(stoa, caller, caller.agent);
+    return own === undefined
+      ? stoa.registry.createAgent(quiet, { name, labels })
+      : stoa.registry.updateAgent(quiet, own.agent_id, { name, labels });
+  }
+  // Without a session the client may be that agent: it sends its name with each request.
+  if (name !== caller.agent && known.presence === 'live' && namingOf(caller)?.isKept === true)
+    throw new StoaError('already_exists', `Another agent that is present has the name "${name}".`, {
+      fix: 'Choose another name, or keep the one that you have.',
+      details: { name },
+    });
+  return labels === undefined
+    ? known
+    : stoa.registry.updateAgent({ ...caller, agent: name }, known.agent_id, { labels });
 }
 
 /** An agent that calls is running, so its status is updated. */
