@@ -129,11 +129,12 @@ export class FilingWork {
       if (waiting !== undefined) {
         const { store, partition } = waiting;
         waiting.marks = 0;
-        await this.#attempt(async () => {
+        const isDone = await this.#attempt(async () => {
           // Everything that waits, but not one small segment after the other while writes continue.
           while (!this.#isClosed && (await this.file(store, partition)).isMore) continue;
           while (!this.#isClosed && (await this.merge(store, partition))) continue;
         });
+        if (!isDone) this.#plan(lookMsMin);
       }
       // Also after an error: the next look finds the marks again.
       this.#due.delete(name);
@@ -141,12 +142,14 @@ export class FilingWork {
   }
 
   /** A partition that cannot be filed is reported, and does not keep the others waiting. */
-  async #attempt(work: () => Promise<void>): Promise<void> {
+  async #attempt(work: () => Promise<void>): Promise<boolean> {
     try {
       await work();
+      return true;
     } catch (error) {
       if (!this.#isClosed)
         this.#options.onError(error, 'filing words for the search (they are found all the same)');
+      return false;
     }
   }
 
