@@ -104,6 +104,7 @@ export class MessagingService {
       authors,
       recipients,
       signatures,
+      gate: this.gate,
       requireMessageSignatures,
     });
     const steps = new MessagingSteps({

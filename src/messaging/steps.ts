@@ -280,20 +280,22 @@ export class MessagingSteps {
   // Messages of commits
 
   /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
-  async postInCommit(caller: Caller, operation: CommitMessage): Promise<MessageInCommit> {
+  postInCommit(caller: Caller): (operation: CommitMessage) => Promise<MessageInCommit> {
     const { port } = this.#options;
-    const draft = await this.prepareMessage(caller, operation);
-    const { message, basis, keeping, nonce } = draft;
-    const step: Step<CommittedMessage> =
-      'to' in message
-        ? port.keepFirst(keeping, port.send(message, basis)).map(({ id, tsMs }) => ({ id, ts: tsMs }))
-        : this.#posting({ message, basis, keeping } as RoomDraft).map(committedMessage);
-    return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
+    const prepare = this.prepareMessages(caller);
+    return async (operation) => {
+      const { message, basis, keeping, nonce } = await prepare(operation);
+      const step: Step<CommittedMessage> =
+        'to' in message
+          ? port.keepFirst(keeping, port.send(message, basis)).map(({ id, tsMs }) => ({ id, ts: tsMs }))
+          : this.#posting({ message, basis, keeping } as RoomDraft).map(committedMessage);
+      return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
+    };
   }
 
-  /** The message after all checks, for homes that deliver it after the commit. */
-  prepareMessage(caller: Caller, operation: CommitMessage): Promise<CommitDraft> {
-    return this.#options.drafts.ofCommit(caller, operation);
+  /** The messages of one commit after all checks, for homes that deliver them after the commit. */
+  prepareMessages(caller: Caller): (operation: CommitMessage) => Promise<CommitDraft> {
+    return this.#options.drafts.ofCommit(caller);
   }
 
   async #own(caller: Caller | null, id: string): Promise<Identity> {

@@ -125,7 +125,7 @@ it('uses up a nonce once, also under concurrent writes', async () => {
   const message = await signedMessage('signed');
   const outcomes = await Promise.allSettled(
     Array.from({ length: 10 }, async () => {
-      const { checks, step } = await messaging.steps.postInCommit(ada, message);
+      const { checks, step } = await messaging.steps.postInCommit(ada)(message);
       return writeOne(messaging.writer, { caller: ada, checks }, step);
     }),
   );
@@ -159,7 +159,7 @@ it('checks the room key again if it is replaced while a message is prepared', as
 it('refuses a signature whose key is rotated before its message is written', async () => {
   const { messaging } = await open();
   const message = await signedMessage('late');
-  const { checks, step } = await messaging.steps.postInCommit(ada, message);
+  const { checks, step } = await messaging.steps.postInCommit(ada)(message);
   const before = signingKeysOf(seed).publicKey.toString('base64');
   await writtenPort(messaging).rotateKey({
     id: message.signed?.agent ?? '',

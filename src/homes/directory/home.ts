@@ -200,7 +200,7 @@ export class DirectoryHome implements Home {
   commits(messaging: MessagingService): CommitHome {
     return {
       writer: this.writer,
-      messages: (caller) => (operation) => messaging.steps.postInCommit(caller, operation),
+      messages: (caller) => messaging.steps.postInCommit(caller),
     };
   }
 

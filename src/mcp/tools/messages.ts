@@ -4,7 +4,7 @@ import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { StoaError } from '../../core/errors.js';
 import { isoTime } from '../../core/text/iso-time.js';
-import { enterRoom, takeRate } from './rooms.js';
+import { enterRoom } from './rooms.js';
 import { messageSchema, shownMessages } from '../shown-messages.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
@@ -36,7 +36,7 @@ const post = defineTool({
   }),
   run: async ({ stoa, caller }, input) => {
     if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
-    await takeRate(stoa, caller, 'POST', '/room/x');
+    await stoa.messaging.gate.count(caller, 'POST', '/room/x');
     const posted = await stoa.messaging.rooms.post(
       caller,
       {
@@ -44,7 +44,7 @@ const post = defineTool({
         byName: true,
         key: input.key,
         address: caller.address,
-        admitRoom: () => takeRate(stoa, caller, 'POST', '/room'),
+        admitRoom: () => stoa.messaging.gate.count(caller, 'POST', '/room'),
       },
       () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
@@ -83,7 +83,7 @@ const read = defineTool({
     const { messaging } = stoa;
     const inbox = input.inbox === true;
     const givenMs = input.after === undefined ? undefined : timeMs(input.after);
-    await takeRate(stoa, caller, 'GET', inbox ? '/dm' : '/room/x');
+    await stoa.messaging.gate.count(caller, 'GET', inbox ? '/dm' : '/room/x');
     const waitMs = Math.min(input.wait_seconds ?? 0, messaging.limits.longPollSecondsMax) * 1_000;
     const target = inbox
       ? await messaging.direct.readerOf(caller)
@@ -120,7 +120,7 @@ async function send(
   to: string,
   text: string,
 ): Promise<{ id: string; ts: string; to_id: string }> {
-  await takeRate(stoa, caller, 'POST', '/dm/x');
+  await stoa.messaging.gate.count(caller, 'POST', '/dm/x');
   const recipient = await stoa.messaging.direct.recipient(caller, to);
   const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
   return { id: sent.id, ts: isoTime(sent.tsMs), to_id: recipient };

@@ -146,6 +146,18 @@ export class Gate {
     return this.#take(limit, 'ip', countedAddress(address));
   }
 
+  /** Counts a part of another call, such as a tool or an operation of a commit, like the request of that route. */
+  async count(caller: Caller, method: 'GET' | 'POST', path: string): Promise<void> {
+    const limit = this.limitFor(method, path);
+    if (limit === undefined) return;
+    const address = caller.address ?? '';
+    const decision = await this.take(limit, address, caller);
+    if (decision?.allowed !== false) return;
+    const refusal = refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
+    await this.refused(address, `${refusal.message}: ${method} ${path}`);
+    throw refusal;
+  }
+
   /** A caller with a token can use any number of agent names, so its user has a limit over all of them. */
   async #takeNamed(limit: RateLimit, { user, agent }: Caller): Promise<RateDecision> {
     // A user's name may contain a slash. An encoded name does not, so two callers never have the same key.

@@ -5,6 +5,7 @@
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
+import type { Gate } from '../gate/gate.js';
 import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
@@ -34,6 +35,14 @@ import { canonicalUuid } from '../identities/uuid.js';
 export interface RoomPlace extends Partial<RoomAccess>, RoomReference {
   /** Counts a room that the message creates against the limit of created rooms. */
   admitRoom?: (() => Promise<void>) | undefined;
+  /** The rooms that earlier messages of the same commit create, by name. */
+  newRooms?: Map<string, NewRoomKey> | undefined;
+}
+
+/** The key of a room that a commit creates; empty and null for a room without a key. */
+interface NewRoomKey {
+  key: string;
+  keyHash: string | null;
 }
 
 export interface RoomText {
@@ -94,6 +103,7 @@ export interface DraftsOptions {
   authors: Authors;
   recipients: Recipients;
   signatures: SignatureCheck;
+  gate: Pick<Gate, 'count'>;
   /** Refuse signatures in the format of the X-AICQ headers. */
   requireMessageSignatures: boolean;
 }
@@ -131,25 +141,37 @@ export class Drafts {
   /** The room belongs to the caller's user. A message with a key makes it private. */
   async #toNewRoom(
     caller: Caller | null,
-    { room: given, key, admitRoom }: RoomPlace,
+    place: RoomPlace,
     { body, pid }: RoomText,
     author: Signing,
   ): Promise<Draft<OpeningMessage>> {
     const owner = userOf(caller);
-    const name = roomNameOf(given);
-    if (owner === null || name === undefined) throw unknownRoom(given);
+    const name = roomNameOf(place.room);
+    if (owner === null || name === undefined) throw unknownRoom(place.room);
     requireWrite(caller, { owner });
     if (pid !== '') throw refuse('parentUnknown');
     const signed = await this.#sign(
       author,
       checkBody(body, this.#options.limits.messageBytesMax, 'messageLong'),
     );
-    await admitRoom?.();
-    const isPrivate = key !== undefined && key !== '';
-    const keyHash = isPrivate ? await this.#options.keys.hash(key) : null;
-    const room = { name, owner, isPrivate, keyHash, retentionSeconds: null };
+    const keyHash = await this.#newKeyHash(name, place);
+    const room = { name, owner, isPrivate: keyHash !== null, keyHash, retentionSeconds: null };
     const { message } = signed;
     return { ...signed, message: { room: { ...room, createdBy: message.from }, message } };
+  }
+
+  /** The first message of a commit to a new room decides its key. The key is hashed once for the commit. */
+  async #newKeyHash(name: string, { key = '', admitRoom, newRooms }: RoomPlace): Promise<string | null> {
+    const known = newRooms?.get(name);
+    if (known !== undefined) {
+      if (known.keyHash !== null && known.key !== key)
+        throw refuse(key === '' ? 'roomKeyRequired' : 'roomKeyWrong');
+      return known.keyHash;
+    }
+    await admitRoom?.();
+    const keyHash = key === '' ? null : await this.#options.keys.hash(key);
+    newRooms?.set(name, { key, keyHash });
+    return keyHash;
   }
 
   async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
@@ -161,22 +183,41 @@ export class Drafts {
     return { ...signed, message: { ...signed.message, to } };
   }
 
-  /** In the name of the caller, or of an agent that signed the message itself. */
-  async ofCommit(caller: Caller, operation: CommitMessage): Promise<CommitDraft> {
+  /** Prepares the messages of one commit, in order. */
+  ofCommit(caller: Caller): (operation: CommitMessage) => Promise<CommitDraft> {
+    const newRooms = new Map<string, NewRoomKey>();
+    return (operation) => this.#ofCommit(caller, operation, newRooms);
+  }
+
+  /**
+   * In the name of the caller, or of an agent that signed the message itself. A new room counts against the rate
+   * only if it has a key, which costs a bcrypt: without Redis, a commit still creates rooms without a key.
+   */
+  async #ofCommit(
+    caller: Caller,
+    operation: CommitMessage,
+    newRooms: Map<string, NewRoomKey>,
+  ): Promise<CommitDraft> {
+    const { gate, recipients } = this.#options;
     const author = await this.#signerOf(caller, operation);
     const draft =
       operation.op === 'room.post'
         ? await this.toRoom(
             caller,
-            { room: operation.room, byName: true, key: operation.key, address: caller.address },
+            {
+              room: operation.room,
+              byName: true,
+              key: operation.key,
+              address: caller.address,
+              newRooms,
+              ...((operation.key ?? '') !== '' && {
+                admitRoom: () => gate.count(caller, 'POST', '/v1/rooms'),
+              }),
+            },
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,
           )
-        : await this.toAgent(
-            await this.#options.recipients.idOf(caller, operation.to),
-            operation.body,
-            author,
-          );
+        : await this.toAgent(await recipients.idOf(caller, operation.to), operation.body, author);
     const { from } = 'room' in draft.message ? draft.message.message : draft.message;
     return {
       ...draft,

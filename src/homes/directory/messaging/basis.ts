@@ -5,7 +5,7 @@ import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messag
 import { refuse } from '../../../messaging/refusals.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { keptBy, readIdentity } from './identities/identities.js';
-import { families } from './rows.js';
+import { readKeyHash } from './rooms/rooms.js';
 
 export function requireBasis(
   tx: Transaction,
@@ -13,7 +13,7 @@ export function requireBasis(
   { keyHash, publicKey, keptOwner }: MessageBasis,
 ): void {
   if ('roomId' in message && keyHash !== undefined) {
-    const stored = tx.get(families.roomKeys, uuidBytes(message.roomId))?.toString() ?? null;
+    const stored = readKeyHash(tx, message.roomId);
     if (stored !== keyHash) throw new Outdated(`The key of the room ${message.roomId}`);
   }
   if (keptOwner !== null && keptBy(tx, keptOwner) !== message.from)

@@ -62,7 +62,6 @@ import { KeptIdentities } from './identities/kept-identities.js';
 import type { DirectoryMessagingOptions } from './open.js';
 import * as messages from './messages/messages.js';
 import * as rooms from './rooms/rooms.js';
-import { families } from './rows.js';
 import type { RoomRows } from './rooms/stored-rooms.js';
 import { searchMessages } from './messages/search.js';
 import { readCounts, readTotals } from './totals.js';
@@ -197,7 +196,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   async roomKeyHash(id: string): Promise<string | null> {
-    return this.#kernel.root.get(families.roomKeys, uuidBytes(id))?.toString() ?? null;
+    return rooms.readKeyHash(this.#kernel.root, id);
   }
 
   async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {

@@ -76,8 +76,9 @@ export class PostgresCommit implements CommitHome {
    */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
+    const prepare = messaging.steps.prepareMessages(caller);
     return async (operation) => {
-      const { message, keeping, nonce } = await messaging.steps.prepareMessage(caller, operation);
+      const { message, keeping, nonce } = await prepare(operation);
       const said = 'room' in message ? message.message : message;
       if ('roomId' in message) await this.#checkParent(message);
       const delivery = randomUUID();

@@ -210,9 +210,9 @@ export class PostgresRooms {
     return (await this.#find('WHERE r.id = $1', [id], on))[0];
   }
 
-  async keyHash(id: string): Promise<string | null> {
+  async keyHash(id: string, on: Queryable = this.#sql): Promise<string | null> {
     const [row] = await query<{ key_hash: string | null }>(
-      this.#sql,
+      on,
       'SELECT nullif(key_hash, $2) AS key_hash FROM rooms WHERE id = $1',
       [id, lostKeyHash],
     );

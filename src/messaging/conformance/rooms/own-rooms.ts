@@ -15,6 +15,9 @@ async function credentials(server: MessagingServer, user: string, agent?: string
   return { authorization: `Bearer ${token}`, ...(agent !== undefined && { 'stoa-agent': agent }) };
 }
 
+/** A message of a commit. */
+const say = (room: string, body: string, key?: string) => ({ op: 'room.post', room, body, key });
+
 const bodies = ({ json }: Answer): string[] => json.items.map(({ body }) => String(body));
 
 export function ownRoomTests(
@@ -92,6 +95,45 @@ export function ownRoomTests(
       );
       // The user's own token reads it on AICQ's routes too.
       expect((await server.ask('GET', `/room/${room}`, { headers: ada })).status).toBe(200);
+    });
+
+    const commit = (headers: Headers, operations: readonly object[]) =>
+      server.ask('POST', '/v1/commit', {
+        headers,
+        body: { operations },
+      });
+
+    it('get several messages of the commit that makes them, with one key', async () => {
+      const made = await commit(ada, [say('vault', 'one', secret), say('vault', 'two', secret)]);
+      expect([made.status, made.json.ok]).toEqual([200, true]);
+      const found = await server.ask('GET', '/v1/rooms/vault', { headers: { ...ada, ...withKey } });
+      expect(found.json).toMatchObject({ is_private: true });
+      const seen = async () => bodies(await read({ ...ada, ...withKey }, 'vault')).toSorted();
+      expect(await eventually(seen, ({ length }) => length > 1)).toEqual(['one', 'two']);
+      for (const key of [undefined, `${secret}, another`]) {
+        const refused = await commit(ada, [say('attic', 'one', secret), say('attic', 'two', key)]);
+        expect([refused.status, refused.json.code]).toEqual([403, 'forbidden']);
+      }
+      expect((await rooms(ada, '?public=false')).json.items.map(({ name }) => name)).not.toContain('attic');
+    });
+
+    it('with a key count against the rate, also in a commit, before their keys are hashed', async () => {
+      const few = await backend.open({ limits: { ...roomy, roomsCreatedPerHourMax: 3 } });
+      try {
+        const headers = await credentials(few, 'ada', 'scout');
+        const ask = (names: readonly string[]) =>
+          few.ask('POST', '/v1/commit', {
+            headers,
+            body: { operations: names.map((room) => say(room, 'x', secret)) },
+          });
+        expect((await ask(['a', 'a', 'a', 'a', 'b'])).status).toBe(200);
+        const refused = await ask(['c', 'd', 'e']);
+        expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
+        const listed = await few.ask('GET', '/v1/rooms?public=false', { headers });
+        expect(listed.json.items.map(({ name }) => name)).toEqual(['a', 'b']);
+      } finally {
+        await few.close();
+      }
     });
 
     it('come first under their name, and a message never goes to a public room of others', async () => {

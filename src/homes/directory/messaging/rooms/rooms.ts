@@ -29,6 +29,11 @@ export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   return value === undefined ? undefined : decode<RoomRow>(value);
 }
 
+/** The hash of the room's key; null for a room without one. */
+export function readKeyHash(reader: Reader, id: string): string | null {
+  return reader.get(families.roomKeys, uuidBytes(id))?.toString() ?? null;
+}
+
 export function createRoom(
   tx: Transaction,
   limits: Limits,
@@ -187,13 +192,18 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   else rankRoom(tx, room);
 }
 
-/** The owner's room with this name, for a message that may be the first: made if it is missing. */
+/**
+ * The owner's room with this name, for a message that may be the first: made if it is missing. A private room is
+ * accepted if an earlier message of the commit made it: only then the hash is the same.
+ */
 export function openRoom(
   tx: Transaction,
   limits: Limits,
   wanted: OpeningMessage['room'],
 ): { roomId: string; created: boolean } {
   const known = ownRoom(tx, wanted.owner, wanted.name);
-  if (known?.isPrivate === true) throw new Outdated(`The room "${wanted.name}"`);
+  // Null is also the hash of a private room whose key was lost.
+  const isSame = known !== undefined && wanted.isPrivate && readKeyHash(tx, known.id) === wanted.keyHash;
+  if (known?.isPrivate === true && !isSame) throw new Outdated(`The room "${wanted.name}"`);
   return { roomId: (known ?? createRoom(tx, limits, wanted)).id, created: known === undefined };
 }
