@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { Running } from '../server/running.js';
 import { launch, openPage, signInLink } from './browser.js';
-import { type Demo, makeDemo } from './demo.js';
+import { type Demo, makeDemo } from './demo/demo.js';
 import { mainThread } from './processor-time.js';
 
 const hostile = [

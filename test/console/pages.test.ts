@@ -9,7 +9,7 @@ import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { loadConfig } from '../../src/core/settings/config.js';
 import { Running } from '../server/running.js';
 import { type Opened, launch, openPage, signInLink } from './browser.js';
-import { type Demo, makeDemo } from './demo.js';
+import { type Demo, makeDemo } from './demo/demo.js';
 
 let directory: string;
 let running: Running;
@@ -63,6 +63,36 @@ describe('fleet', () => {
     expect(items[0]?.status).toBe('stopping');
   });
 
+  test('forgets an agent that never came', async () => {
+    const { agent_id } = await alice.agents.create({ name: 'never-came' });
+    await show(`fleet/${agent_id}`);
+    await page.getByRole('button', { name: 'Forget' }).click();
+    await page.getByRole('button', { name: 'Forget the agent' }).click();
+    await page.getByText('never-came is forgotten.').waitFor();
+    expect((await alice.agents.list({ name: 'never-came' })).items).toEqual([]);
+  });
+
+  test('shows a task at its holder, and not at an agent of another user with the same name', async () => {
+    const bob = new Stoa({ url: running.url, token: running.bob });
+    await bob.agents.create({ name: 'scout-lisbon' });
+    await page.goto(`${running.url}/console/fleet?all&filter=scout-lisbon`);
+    const rows = page.locator('.agent-row');
+    await expect.poll(() => rows.count()).toBe(2);
+    const holders = rows.filter({ hasText: 'Collect opening hours of the museums in Lisbon' });
+    await expect.poll(() => holders.count()).toBe(1);
+    await holders.getByText('alice').waitFor();
+  });
+
+  test('shows how many agents were present over the last day', async () => {
+    await show('fleet');
+    await page.getByRole('button', { name: '24 h' }).click();
+    await page.locator('.chart-line[d*="L"]').waitFor();
+    expect(new URL(page.url()).searchParams.get('past')).toBe('day');
+    await page.locator('.agent-row', { hasText: 'planner' }).click();
+    await page.getByRole('link', { name: 'Close' }).click();
+    expect(new URL(page.url()).searchParams.get('past')).toBe('day');
+  });
+
   test('answers a question that waits for a person', async () => {
     await show('fleet');
     await page.getByRole('button', { name: /question waiting/ }).click();
@@ -82,7 +112,7 @@ describe('work', () => {
     await show(`work/${demo.runningId}`);
     await page.locator('.held-bar').waitFor();
     await page.locator('.timeline').getByText('wrote notes/museums/lisbon/maat').waitFor();
-    await page.locator('.timeline').getByText('posted a message').waitFor();
+    await page.locator('.timeline').getByText('posted in global').waitFor();
     await page.getByRole('img', { name: /^Timeline: .*held \(scout-lisbon\)/ }).waitFor();
     await page.getByRole('button', { name: 'Take over' }).click();
     await page.locator('dialog').getByRole('button', { name: 'Take over' }).click();
@@ -408,9 +438,9 @@ describe('everywhere', () => {
   });
 
   test('links to records of another user show nothing of them', async () => {
-    const bob = await openPage(browser);
-    await bob.page.goto(await signInLink(running.stoa, running.url, 'bob'));
-    await bob.page.getByText('No agents yet').waitFor();
+    const carol = await openPage(browser);
+    await carol.page.goto(await signInLink(running.stoa, running.url, 'carol'));
+    await carol.page.getByText('No agents yet').waitFor();
     await alice.data('notes').set('private', { secret: 'kept between us' });
     const { items: rooms } = await alice.rooms.list({ public: false });
     const harbour = rooms.find(({ name }) => name === 'harbour')?.id ?? '';
@@ -425,14 +455,14 @@ describe('everywhere', () => {
       [`feed?position=${position}&at=${items.at(-1)?.seq}`, 'The change of this link is not among'],
     ] as const;
     for (const [path, sentence] of links) {
-      // The parameter with which an operator chooses a user changes nothing for bob.
-      await show(path, bob.page);
-      await bob.page.getByText(sentence).first().waitFor();
-      expect(await bob.page.locator('body').innerText()).not.toMatch(
+      // The parameter with which an operator chooses a user changes nothing for carol.
+      await show(path, carol.page);
+      await carol.page.getByText(sentence).first().waitFor();
+      expect(await carol.page.locator('body').innerText()).not.toMatch(
         /planner|2026 budget|two versions|kept between us|notes\/private/,
       );
     }
-    await bob.page.context().close();
+    await carol.page.context().close();
   });
 
   test('two browsers see each other’s changes', async () => {

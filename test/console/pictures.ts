@@ -9,7 +9,8 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Running } from '../server/running.js';
 import { launch, openPage, signInLink } from './browser.js';
-import { type Demo, makeDemo } from './demo.js';
+import { type Demo, makeDemo } from './demo/demo.js';
+import { Past } from './demo/past.js';
 
 const docsFolder = fileURLToPath(new URL('../../docs/pictures/', import.meta.url));
 const otherFolder = process.env['SCREENSHOTS'] ?? '';
@@ -30,6 +31,8 @@ interface Picture {
   /** Something that shows that the page is ready. */
   wait: string;
   click?: string;
+  /** How long live data is collected before the picture. */
+  collectMs?: number;
 }
 
 const pictures: readonly Picture[] = [
@@ -41,7 +44,7 @@ const pictures: readonly Picture[] = [
   { name: 'data', path: () => 'data/notes/museums%2Flisbon%2Fazulejo', wait: '.json-line' },
   { name: 'rooms', path: ({ threadId }) => `rooms/harbour/${threadId}`, wait: '.drawer .message' },
   { name: 'feed', path: () => 'feed', wait: '.change-row' },
-  { name: 'operations', path: () => 'operations?all', wait: '.chart-line[d*="L"]' },
+  { name: 'operations', path: () => 'operations?all', wait: '.chart-line[d*="L"]', collectMs: 25_000 },
 ];
 
 const views = [
@@ -54,14 +57,19 @@ const views = [
 let running: Running;
 let browser: Browser;
 let demo: Demo;
+let heartbeats: NodeJS.Timeout;
 
 beforeAll(async () => {
   for (const folder of [docsFolder, otherFolder]) mkdirSync(folder, { recursive: true });
-  running = await Running.start();
-  demo = await makeDemo(running);
+  const past = Past.ofMinutes(60);
+  running = await Running.start({ clock: past.clock });
+  demo = await makeDemo(running, past);
+  // Leases are shorter than the pictures take, and the charts need something to show.
+  heartbeats = setInterval(() => void past.keep(), 1_000);
   browser = await launch();
 });
 afterAll(async () => {
+  clearInterval(heartbeats);
   await browser.close();
   await running.stop();
   console.log(`The pictures are in ${docsFolder} and ${otherFolder}`);
@@ -71,12 +79,12 @@ test.each(views)('every page can be pictured: $colorScheme, $viewport.width px',
   const { page, complaints } = await openPage(browser, view);
   await page.goto(await signInLink(running.stoa, running.url));
   await page.locator('.connection.live').waitFor();
-  for (const { name, path, wait, click } of pictures) {
+  for (const { name, path, wait, click, collectMs = 400 } of pictures) {
     const at = path(demo);
     await page.goto(`${running.url}/console/${at}${at.includes('?') ? '' : '?user=alice'}`);
     await page.locator(wait).first().waitFor();
     if (click !== undefined) await page.locator(click).first().click();
-    await page.waitForTimeout(400);
+    await page.waitForTimeout(collectMs);
     const fileName = `${name}${view.suffix}.png`;
     const file = join(documented.has(fileName) ? docsFolder : otherFolder, fileName);
     await page.screenshot({ path: file, animations: 'disabled' });

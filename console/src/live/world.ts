@@ -5,8 +5,10 @@ import type { ListedTask, TaskStatus } from '../../../src/workspaces/model.js';
 import type { ChangeItem } from '../../../src/client/watch/changes.js';
 import { Observable } from '../observable.js';
 import { type View, view } from '../stoa.js';
+import { Activities } from './activity.js';
 import { LiveFeed } from './feed.js';
 import { Metrics } from './metrics.js';
+import { PresenceLog } from './presence.js';
 import { Records } from './records.js';
 
 export type { AgentAnswer, ListedTask };
@@ -17,6 +19,8 @@ export interface World {
   readonly agents: Records<AgentAnswer>;
   readonly tasks: Records<ListedTask>;
   readonly metrics: Metrics;
+  readonly activities: Activities;
+  readonly presence: PresenceLog;
 }
 
 export const world = new Observable<World | undefined>(undefined);
@@ -25,11 +29,10 @@ const pageItems = 1_000;
 
 export function startWorld(): void {
   const update = (): void => {
-    const before = world.value;
-    before?.feed.stop();
-    before?.agents.stop();
-    before?.tasks.stop();
-    before?.metrics.stop();
+    if (world.value !== undefined) {
+      const { view: _view, ...parts } = world.value;
+      for (const part of Object.values(parts)) part.stop();
+    }
     const current = view.value;
     world.set(current === undefined ? undefined : worldOf(current));
     world.value?.feed.start();
@@ -47,6 +50,8 @@ function worldOf(current: View): World {
     agents: agentsOf(current, feed),
     tasks: tasksOf(current, feed),
     metrics: new Metrics(current),
+    activities: new Activities(current, feed),
+    presence: new PresenceLog(current, feed),
   };
 }
 

@@ -1,4 +1,5 @@
 /** Small charts: a line over time with its newest value in words. */
+import type { ComponentChildren } from 'preact';
 import { clockText } from './time.js';
 
 export interface Point {
@@ -18,6 +19,8 @@ export interface ChartProps {
   /** Moments that stand out. */
   readonly marks?: readonly number[];
   readonly note?: string | undefined;
+  /** Beside the title. */
+  readonly children?: ComponentChildren;
 }
 
 const [width, height] = [600, 72];
@@ -31,6 +34,7 @@ export function Chart({
   isStepped = false,
   marks = [],
   note,
+  children,
 }: ChartProps) {
   const span = Math.max(1, toMs - fromMs);
   const highest = Math.max(1, ...points.map(({ value }) => value));
@@ -54,6 +58,7 @@ export function Chart({
     <figure class="chart">
       <figcaption>
         <span>{title}</span>
+        {children}
         <strong>{newest}</strong>
       </figcaption>
       <svg

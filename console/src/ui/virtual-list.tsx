@@ -1,10 +1,12 @@
-/** A list of any length: only the rows near the visible part are in the page. All rows have the same height. */
+/** A list of any length: only the rows near the visible part are in the page. */
 import type { ComponentChildren, RefObject } from 'preact';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type RowLayout, rowLayout } from './row-layout.js';
 
 export interface VirtualListProps<Item> {
   readonly items: readonly Item[];
-  readonly rowHeight: number;
+  /** In pixels. A function must stay the same between renders. */
+  readonly rowHeight: number | ((item: Item) => number);
   readonly label: string;
   keyOf(item: Item, index: number): string;
   row(item: Item, index: number): ComponentChildren;
@@ -22,18 +24,21 @@ const spareRows = 8;
 export function VirtualList<Item>(props: VirtualListProps<Item>) {
   const { items, rowHeight, label, keyOf, row, empty, onEnd } = props;
   const scroller = useRef<HTMLDivElement>(null);
+  const layout = useMemo(() => rowLayout(items, rowHeight), [items, rowHeight]);
+  const current = useRef(layout);
+  current.current = layout;
   const [range, setRange] = useState({ from: 0, to: 40 });
   const measure = useCallback(() => {
     const element = scroller.current;
     if (element === null) return;
-    const from = Math.max(0, Math.floor(element.scrollTop / rowHeight) - spareRows);
-    const to = Math.ceil((element.scrollTop + element.clientHeight) / rowHeight) + spareRows;
+    const from = Math.max(0, current.current.indexAt(element.scrollTop) - spareRows);
+    const to = current.current.indexAt(element.scrollTop + element.clientHeight) + 1 + spareRows;
     setRange((before) => (before.from === from && before.to === to ? before : { from, to }));
-  }, [rowHeight]);
+  }, []);
+  useLayoutEffect(measure, [items.length, rowHeight]);
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return undefined;
-    measure();
     const resizing = new ResizeObserver(measure);
     resizing.observe(element);
     return () => resizing.disconnect();
@@ -41,10 +46,10 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
   useEffect(() => {
     if (range.to >= items.length - spareRows) onEnd?.();
   }, [range.to, items.length]);
-  useShown(scroller, props);
+  useShown(scroller, layout, props);
   const last = Math.min(items.length, range.to);
   const first = Math.min(range.from, Math.max(0, last - 1));
-  const height: Record<string, string> = { height: `${items.length * rowHeight}px` };
+  const height: Record<string, string> = { height: `${layout.height}px` };
   return (
     <div
       ref={scroller}
@@ -67,7 +72,7 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
               class="virtual-row"
               role="listitem"
               key={keyOf(item, first + at)}
-              style={{ transform: `translateY(${(first + at) * rowHeight}px)`, height: `${rowHeight}px` }}
+              style={placeOf(layout, first + at)}
               aria-setsize={items.length}
               aria-posinset={first + at + 1}
             >
@@ -80,10 +85,16 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
   );
 }
 
+function placeOf(layout: RowLayout, index: number): Record<string, string> {
+  const top = layout.topOf(index);
+  return { transform: `translateY(${top}px)`, height: `${layout.topOf(index + 1) - top}px` };
+}
+
 /** Once, so that a person who scrolls on is not pulled back. */
 function useShown<Item>(
   scroller: RefObject<HTMLDivElement | null>,
-  { items, shown, keyOf, rowHeight }: VirtualListProps<Item>,
+  layout: RowLayout,
+  { items, shown, keyOf }: VirtualListProps<Item>,
 ): void {
   const done = useRef<string | undefined>(undefined);
   useEffect(() => {
@@ -92,8 +103,8 @@ function useShown<Item>(
     const element = scroller.current;
     if (at === -1 || element === null) return;
     done.current = shown;
-    const top = at * rowHeight;
-    if (top < element.scrollTop || top + rowHeight > element.scrollTop + element.clientHeight)
+    const top = layout.topOf(at);
+    if (top < element.scrollTop || layout.topOf(at + 1) > element.scrollTop + element.clientHeight)
       element.scrollTop = Math.max(0, top - element.clientHeight / 2);
   }, [shown, items]);
 }

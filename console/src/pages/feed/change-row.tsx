@@ -5,10 +5,9 @@ import { useWorld } from '../../live/use-world.js';
 import { shortId, visible } from '../../ui/format.js';
 import { CopyButton } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
-import { keyText } from '../fleet/model.js';
+import { keyText } from '../../live/activity.js';
+import type { RoomNames } from '../../live/room-names.js';
 import { placeOf } from '../places.js';
-
-export type RoomNames = ReadonlyMap<string, string>;
 
 export function ChangeRow(props: {
   change: ChangeItem;

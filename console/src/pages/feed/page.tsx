@@ -1,16 +1,15 @@
 /** The feed: every change as it happens. A position is an address. */
 import { useEffect, useMemo } from 'preact/hooks';
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
-import { useLoaded } from '../../load.js';
 import { useObservable } from '../../observable.js';
 import { route, setQuery } from '../../router.js';
-import { useThrottledRound } from '../../live/throttled.js';
+import { useRoomNames } from '../../live/room-names.js';
 import { useWorld } from '../../live/use-world.js';
 import { userFlag } from '../../stoa.js';
 import { plural } from '../../ui/format.js';
 import { Button, Empty, Loading, Problem } from '../../ui/parts.js';
 import { VirtualList } from '../../ui/virtual-list.js';
-import { ChangeRow, type RoomNames } from './change-row.js';
+import { ChangeRow } from './change-row.js';
 import { useFeed } from './use-feed.js';
 
 const domains = ['data', 'registry', 'workspaces', 'messaging', 'identity', 'locks'] as const;
@@ -126,18 +125,4 @@ function rowKey({ seq, kind, id }: ChangeItem): string {
 
 function textOf({ kind, id, user, agent, facts }: ChangeItem): string {
   return `${kind} ${id} ${user ?? ''} ${agent ?? ''} ${Object.values(facts ?? {}).join(' ')}`.toLowerCase();
-}
-
-const roomsMax = 1_000;
-
-/** If the read fails, ids stand for the names. */
-function useRoomNames(): RoomNames {
-  const { view } = useWorld();
-  const round = useThrottledRound(({ kind }) => kind === 'room.created' || kind === 'room.updated', 1_000);
-  const { value } = useLoaded(
-    (signal) => view.stoa.rooms.list({ limit: roomsMax, signal }),
-    [view.session.token, view.user],
-    round,
-  );
-  return useMemo(() => new Map((value?.items ?? []).map(({ id, name }) => [id, name])), [value]);
 }

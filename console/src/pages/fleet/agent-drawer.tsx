@@ -3,21 +3,22 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import { href, navigate } from '../../router.js';
 import { useLoaded } from '../../load.js';
-import type { AgentAnswer, ListedTask, World } from '../../live/world.js';
+import type { Activity } from '../../live/activity.js';
+import type { AgentAnswer, World } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, attempt, say } from '../../ui/dialog.js';
 import { Drawer } from '../../ui/drawer.js';
 import { plural, shortId, visible } from '../../ui/format.js';
 import { Button, Copyable, Empty, Field, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
-import { historyOf } from '../history.js';
+import { historyOf } from '../../live/history.js';
 import { LeaseLeft } from './rows.js';
-import { type Activity, presenceTones, stateTones, taskOf } from './model.js';
+import { type HeldTasks, presenceTones, stateTones } from './model.js';
 
 export function AgentDrawer(props: {
   id: string;
   agent: AgentAnswer | undefined;
-  held: ReadonlyMap<string, ListedTask>;
+  held: HeldTasks;
   activity: Activity | undefined;
   isKnown: boolean;
   closeTo: string;
@@ -33,7 +34,7 @@ export function AgentDrawer(props: {
         )}
       </Drawer>
     );
-  const task = taskOf(agent, held);
+  const task = held.of(agent);
   return (
     <Drawer
       title={visible(agent.name)}
@@ -53,7 +54,8 @@ export function AgentDrawer(props: {
         </Field>
         {agent.lease === null ? null : (
           <Field name="Lease">
-            <LeaseLeft agent={agent} /> {visible(agent.lease.holder)}, fence {agent.lease.fence}
+            <LeaseLeft agent={agent} /> {visible(agent.lease.holder)},{' '}
+            <span class="whole">fence {agent.lease.fence}</span>
           </Field>
         )}
         {agent.error_message === null ? null : <Field name="Error">{visible(agent.error_message)}</Field>}
@@ -202,7 +204,7 @@ function Actions({ agent }: { agent: AgentAnswer }) {
           {names[verb]}
         </Button>
       ))}
-      {agent.status === 'stopped' || agent.status === 'error' ? (
+      {canForget(agent) ? (
         <Button kind="danger" onClick={() => forget(world, agent)}>
           Forget
         </Button>
@@ -211,14 +213,20 @@ function Actions({ agent }: { agent: AgentAnswer }) {
   );
 }
 
+/** The server keeps agents that are present, unless they have ended. */
+function canForget({ status, presence }: AgentAnswer): boolean {
+  return presence !== 'live' || status === 'stopped' || status === 'error';
+}
+
 function forget({ view, agents }: World, agent: AgentAnswer): void {
   ask({
     title: `Forget ${agent.name}?`,
-    text: 'The agent and its sessions are removed from the registry. Its documents, tasks and messages stay.',
+    text: 'The agent, its sessions and its inbox are removed. Its documents, tasks and messages stay.',
     action: 'Forget the agent',
     isDangerous: true,
     act: async () => {
-      await view.stoa.agents.delete(agent.agent_id);
+      const { agents: calls } = view.stoa;
+      await (agent.presence === 'live' ? calls.delete(agent.agent_id) : calls.forget(agent.agent_id));
       agents.items.delete(agent.agent_id);
       agents.round.set(agents.round.value + 1);
       navigate(href(['fleet']));

@@ -11,6 +11,9 @@ export interface Attention {
   readonly broken: readonly AgentAnswer[];
 }
 
+/** Nobody expects heartbeats of these. */
+const atRest: readonly AgentAnswer['status'][] = ['stopped', 'stopping', 'hibernating'];
+
 export function attentionOf(agents: readonly AgentAnswer[], tasks: readonly ListedTask[]): Attention {
   return {
     questions: tasks
@@ -19,7 +22,7 @@ export function attentionOf(agents: readonly AgentAnswer[], tasks: readonly List
     exhausted: tasks
       .filter(({ status, attempts, max_attempts }) => status === 'failed' && attempts >= max_attempts)
       .toSorted((a, b) => (a.updated_at > b.updated_at ? -1 : 1)),
-    lost: agents.filter(({ presence, status }) => presence === 'lost' && status !== 'stopped'),
+    lost: agents.filter(({ presence, status }) => presence === 'lost' && !atRest.includes(status)),
     broken: agents.filter(({ status }) => status === 'error'),
   };
 }

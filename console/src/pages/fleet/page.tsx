@@ -1,23 +1,23 @@
 /** The fleet: what runs where, by whom, since when, and what it waits for. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
-import { href, route, setQuery } from '../../router.js';
+import { route, setQuery } from '../../router.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
 import { userFlag } from '../../stoa.js';
-import type { AgentAnswer } from '../../live/world.js';
-import { Chart } from '../../ui/chart.js';
-import { countText, plural } from '../../ui/format.js';
+import type { Activities } from '../../live/activity.js';
+import { useOwners } from '../../live/projects.js';
+import type { AgentAnswer, ListedTask } from '../../live/world.js';
+import { plural } from '../../ui/format.js';
 import { Empty, Loading, Problem } from '../../ui/parts.js';
-import { useClock } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { useIsNarrow } from '../../ui/narrow.js';
 import { useAuthors } from '../rooms/authors.js';
 import { AgentDrawer } from './agent-drawer.js';
-import { AgentRow, GroupRow } from './rows.js';
+import { AgentRow, GroupRow, fleetHref } from './rows.js';
 import { AttentionStrip } from './attention-strip.js';
-import { Activities, type FleetRow, fleetRows, presenceHistory, tasksByHolder } from './model.js';
+import { type FleetRow, HeldTasks, fleetRows } from './model.js';
+import { PresenceChart } from './presence-chart.js';
 
-const chartMs = 60 * 60_000;
 /** Heartbeats are not in the feed, so leases are read again. */
 const leasesEveryMs = 10_000;
 const manyAgents = 300;
@@ -25,7 +25,7 @@ const manyAgents = 300;
 const speakersMax = 24;
 
 export function FleetPage() {
-  const { view, agents: records, tasks: taskRecords, feed } = useWorld();
+  const { view, agents: records, tasks: taskRecords } = useWorld();
   const agents = useRecords(records);
   const tasks = useRecords(taskRecords);
   const state = useObservable(records.state);
@@ -33,12 +33,11 @@ export function FleetPage() {
   const wanted = query.get('filter') ?? '';
   const activities = useActivities();
   const speakers = useAuthors(activities.speakers.slice(-speakersMax));
-  const round = useObservable(feed.round);
   const isNarrow = useIsNarrow();
   const [isHeld, setHeld] = useState(false);
   useLeases(agents.length);
   const rows = useHeldRows(agents, wanted, isHeld);
-  const held = useMemo(() => tasksByHolder(tasks), [tasks]);
+  const held = useHeldTasks(agents, tasks);
   const chosen = path[1];
   const agent = chosen === undefined ? undefined : records.items.get(chosen);
   return (
@@ -57,7 +56,7 @@ export function FleetPage() {
           />
         </header>
         <AttentionStrip agents={agents} tasks={tasks} />
-        <PresenceChart agents={agents} round={round} />
+        <PresenceChart agents={agents} />
         {state.failure === undefined ? null : (
           <Problem failure={state.failure} onRetry={() => void records.reload()} />
         )}
@@ -68,7 +67,7 @@ export function FleetPage() {
             <ColumnNames />
             <VirtualList<FleetRow>
               items={rows}
-              rowHeight={isNarrow ? 56 : 36}
+              rowHeight={isNarrow ? narrowHeight : 36}
               label="Agents"
               class="fleet"
               shown={chosen}
@@ -106,11 +105,15 @@ export function FleetPage() {
           held={held}
           activity={agent === undefined ? undefined : activities.of(agent, speakers)}
           isKnown={state.isComplete}
-          closeTo={href(['fleet'], { filter: wanted })}
+          closeTo={fleetHref()}
         />
       )}
     </div>
   );
+}
+
+function narrowHeight({ kind }: FleetRow): number {
+  return kind === 'group' ? 40 : 56;
 }
 
 function ColumnNames() {
@@ -146,17 +149,18 @@ function useHeldRows(agents: readonly AgentAnswer[], wanted: string, isHeld: boo
 }
 
 function useActivities(): Activities {
-  const { feed } = useWorld();
-  const [activities] = useState(() => new Activities());
-  const [isFilled, setFilled] = useState(false);
-  const round = useObservable(feed.round);
-  useEffect(() => {
-    if (isFilled || feed.recent.length === 0) return;
-    activities.take(feed.recent);
-    setFilled(true);
-  }, [round]);
-  useEffect(() => feed.listen((changes) => activities.take(changes)), [feed]);
+  const { activities, feed } = useWorld();
+  useEffect(() => activities.use(), [activities]);
+  useObservable(activities.round);
+  useObservable(feed.round);
   return activities;
+}
+
+/** The tasks that the agents hold. Two users may have agents of one name: only then the owners of projects are read. */
+function useHeldTasks(agents: readonly AgentAnswer[], tasks: readonly ListedTask[]): HeldTasks {
+  const isShared = useMemo(() => new Set(agents.map(({ name }) => name)).size < agents.length, [agents]);
+  const owners = useOwners(isShared);
+  return useMemo(() => new HeldTasks(tasks, owners), [tasks, owners]);
 }
 
 function useLeases(count: number): void {
@@ -168,33 +172,4 @@ function useLeases(count: number): void {
     );
     return () => clearInterval(timer);
   }, [agents, count > manyAgents]);
-}
-
-function PresenceChart({ agents, round }: { agents: readonly AgentAnswer[]; round: number }) {
-  const { feed } = useWorld();
-  const now = Math.floor(useClock() / 5_000) * 5_000;
-  const present = agents.filter(({ presence }) => presence === 'live').length;
-  const { points, marks, fromMs } = useMemo(() => {
-    const found = presenceHistory(feed.recent, present, Date.now()).toReversed();
-    const oldestMs = Math.max(now - chartMs, found[0]?.atMs ?? now - chartMs);
-    return {
-      points: found
-        .filter(({ atMs }) => atMs >= oldestMs)
-        .map(({ atMs, present: value }) => ({ atMs, value })),
-      marks: found.flatMap(({ atMs, lost }) => (lost && atMs >= oldestMs ? [atMs] : [])),
-      fromMs: Math.min(oldestMs, now - 60_000),
-    };
-  }, [round, present, now]);
-  return (
-    <Chart
-      title="Agents present"
-      points={points}
-      marks={marks}
-      fromMs={fromMs}
-      toMs={Math.max(now, points.at(-1)?.atMs ?? now)}
-      text={countText}
-      isStepped
-      note={marks.length === 0 ? undefined : `${plural(marks.length, 'agent')} lost`}
-    />
-  );
 }

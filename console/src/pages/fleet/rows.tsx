@@ -1,12 +1,13 @@
 /** One line of the fleet. */
-import { href } from '../../router.js';
-import type { AgentAnswer, ListedTask } from '../../live/world.js';
+import { href, route } from '../../router.js';
+import type { Activity } from '../../live/activity.js';
+import type { AgentAnswer } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { countText, sentenceCase, visible } from '../../ui/format.js';
 import { Status } from '../../ui/parts.js';
 import { Lease } from '../../ui/lease.js';
 import { Ago, Since } from '../../ui/time.js';
-import { type Activity, type AgentState, presenceTones, stateTones, taskOf } from './model.js';
+import { type AgentState, type HeldTasks, presenceTones, stateTones } from './model.js';
 
 export function GroupRow({ state, count }: { state: AgentState; count: number }) {
   return (
@@ -17,19 +18,28 @@ export function GroupRow({ state, count }: { state: AgentState; count: number })
   );
 }
 
+/** The fleet or one agent of it, with the filter and the length of the chart as they are. */
+export function fleetHref(...path: readonly string[]): string {
+  const { query } = route.value;
+  return href(['fleet', ...path], {
+    filter: query.get('filter') ?? undefined,
+    past: query.get('past') ?? undefined,
+  });
+}
+
 export function AgentRow(props: {
   agent: AgentAnswer;
-  held: ReadonlyMap<string, ListedTask>;
+  held: HeldTasks;
   activity: Activity | undefined;
   isChosen: boolean;
 }) {
   const { agent, held, activity, isChosen } = props;
   const { view } = useWorld();
-  const task = taskOf(agent, held);
+  const task = held.of(agent);
   return (
     <a
       class={`agent-row ${isChosen ? 'chosen' : ''}`}
-      href={href(['fleet', agent.agent_id])}
+      href={fleetHref(agent.agent_id)}
       data-row
       aria-current={isChosen ? 'true' : undefined}
     >
@@ -45,7 +55,7 @@ export function AgentRow(props: {
       </span>
       <span class="agent-task">
         {task === undefined ? (
-          <span class="none clip">{agent.error_message === null ? '–' : visible(agent.error_message)}</span>
+          <NoTask agent={agent} activity={activity} />
         ) : (
           <>
             <span class="clip">{visible(task.command)}</span>
@@ -64,6 +74,25 @@ export function AgentRow(props: {
         <Ago at={activity?.wroteAtMs} />
       </span>
     </a>
+  );
+}
+
+/** Why an agent does nothing; on a narrow screen what it did last, because that has no column there. */
+function NoTask({ agent, activity }: { agent: AgentAnswer; activity: Activity | undefined }) {
+  if (agent.error_message !== null) return <span class="none clip">{visible(agent.error_message)}</span>;
+  return (
+    <>
+      <span class="none wide-only">–</span>
+      <span class="none narrow-only clip">
+        {activity?.wrote === undefined ? (
+          'no task'
+        ) : (
+          <>
+            wrote {visible(activity.wrote)} <Ago at={activity.wroteAtMs} />
+          </>
+        )}
+      </span>
+    </>
   );
 }
 

@@ -1,14 +1,15 @@
 /** The work: tasks by status, and one task with its timeline, dependencies and question. */
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, route, setQuery } from '../../router.js';
-import { useLoaded } from '../../load.js';
+import { useProjects } from '../../live/projects.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
-import type { ListedTask } from '../../live/world.js';
+import type { ListedTask, World } from '../../live/world.js';
 import { userFlag } from '../../stoa.js';
 import { countText, plural, sentenceCase, visible } from '../../ui/format.js';
 import { Empty, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
+import { useIsNarrow } from '../../ui/narrow.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { TaskLease, useTaskLeases } from './leases.js';
 import { columns, heldStatuses, statusTones, tasksIn } from './model.js';
@@ -102,15 +103,23 @@ function Column(props: {
   isOpen: boolean;
 }) {
   const { status, tasks, chosen, isOpen } = props;
+  const element = useRef<HTMLElement>(null);
+  const isNarrow = useIsNarrow();
+  const hasChosen = chosen !== undefined && tasks.some(({ id }) => id === chosen);
+  useEffect(() => {
+    // The panel takes a part of the board: the column of its task stays in view.
+    if (hasChosen) element.current?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+  }, [hasChosen]);
   return (
-    <section class={`board-column ${isOpen ? 'open' : ''}`} aria-label={sentenceCase(status)}>
+    <section class={`board-column ${isOpen ? 'open' : ''}`} aria-label={sentenceCase(status)} ref={element}>
       <h2>
         <Status name={sentenceCase(status)} tone={statusTones[status]} />
         <span class="muted">{countText(tasks.length)}</span>
       </h2>
       <VirtualList<ListedTask>
         items={tasks}
-        rowHeight={heldStatuses.includes(status) ? 100 : 76}
+        rowHeight={(heldStatuses.includes(status) ? 100 : 76) - (isNarrow ? 18 : 0)}
+        shown={hasChosen ? chosen : undefined}
         label={`Tasks: ${sentenceCase(status)}`}
         keyOf={({ id }) => id}
         row={(task) => <Card task={task} isChosen={task.id === chosen} />}
@@ -121,13 +130,14 @@ function Column(props: {
 }
 
 function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
+  const { tasks } = useWorld();
   const { query } = route.value;
   const kept = { filter: query.get('filter') ?? undefined, project: query.get('project') ?? undefined };
   return (
     <a class={`card ${isChosen ? 'chosen' : ''}`} href={href(['work', task.id], kept)} data-row>
       <span class="card-title">{visible(task.command)}</span>
       <span class="card-line muted">
-        <span class="clip">{visible(holderText(task))}</span>
+        <span class="clip">{visible(holderText(task, tasks))}</span>
         <span>
           {task.attempts > 0 ? `${task.attempts}/${task.max_attempts} · ` : ''}
           {task.status === 'running' && task.started_at !== null ? (
@@ -147,37 +157,23 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
   );
 }
 
-/** Who has the task; before that, what it waits for or what it is about. */
-function holderText({ claimed_by, status, depends_on, labels }: ListedTask): string {
-  if (claimed_by !== null) return claimed_by;
-  if (status === 'pending' && depends_on.length > 0) return `waits for ${depends_on.length}`;
-  return labels.join(' ');
+/** Who has the task, or what it waits for. */
+function holderText({ claimed_by, status, depends_on, run_at }: ListedTask, tasks: World['tasks']): string {
+  if (status !== 'pending') return claimed_by ?? '';
+  const open = depends_on.filter((id) => tasks.items.get(id)?.status !== 'completed');
+  if (open.length > 0) return `needs ${plural(open.length, 'task')}`;
+  return run_at === null || Date.parse(run_at) <= Date.now() ? 'ready' : 'ready later';
 }
-
-const projectsMax = 200;
 
 /** Projects of all workspaces that can be seen. */
 function ProjectChoice({ chosen }: { chosen: string }) {
-  const { view } = useWorld();
-  const projects = useLoaded(
-    async (signal) => {
-      const spaces = await view.stoa.workspaces.list({ limit: projectsMax, signal });
-      const lists = await Promise.all(
-        spaces.items.map(async ({ id, name }) => {
-          const { items } = await view.stoa.projects.list(id, { limit: projectsMax, signal });
-          return items.map((project) => ({ id: project.id, text: `${name} / ${project.name}` }));
-        }),
-      );
-      return lists.flat();
-    },
-    [view.session.token, view.user],
-  );
+  const projects = useProjects();
   return (
     <label class="choice">
       <span class="visually-hidden">Project</span>
       <select value={chosen} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
         <option value="">All projects</option>
-        {(projects.value ?? []).map(({ id, text }) => (
+        {projects.map(({ id, text }) => (
           <option key={id} value={id}>
             {visible(text)}
           </option>

@@ -43,13 +43,17 @@ export function TaskDrawer(props: {
         <Field name="Holder">
           {task.claimed_by === null ? <span class="none">nobody</span> : visible(task.claimed_by)}
         </Field>
-        <Field name="Lease left">
-          {task.lease_expires_at === null ? <span class="none">–</span> : <TaskLease task={task} />}
-        </Field>
+        {task.lease_expires_at === null ? null : (
+          <Field name="Lease left">
+            <TaskLease task={task} />
+          </Field>
+        )}
         <Field name="Attempts">
-          {task.attempts} of {task.max_attempts} ended without a result
+          {task.attempts} of {task.max_attempts} used
         </Field>
-        {task.reason === null ? null : <Field name="Reason">{visible(task.reason)}</Field>}
+        {task.reason === null || task.reason === task.error ? null : (
+          <Field name="Reason">{visible(task.reason)}</Field>
+        )}
         {task.run_at === null ? null : (
           <Field name="Not before">
             <Ago at={task.run_at} />

@@ -7,7 +7,8 @@ import { useWorld } from '../../live/use-world.js';
 import { visible } from '../../ui/format.js';
 import { Loading, Problem } from '../../ui/parts.js';
 import { Ago, clockText, durationText, exactText, useClock } from '../../ui/time.js';
-import { historyOf } from '../history.js';
+import { historyOf } from '../../live/history.js';
+import { useRoomNames } from '../../live/room-names.js';
 import { useAuthors } from '../rooms/authors.js';
 import { type Stretch, type TimelineItem, stretchesOf, timelineOf } from './timeline.js';
 
@@ -56,7 +57,11 @@ export function Timeline({ task }: { task: ListedTask }) {
       .flatMap(({ facts }) => (typeof facts?.['from'] === 'string' ? [facts['from']] : []))
       .slice(-speakersMax),
   );
-  const items = useMemo(() => timelineOf(task, own, others, speakers), [own, others, task, speakers]);
+  const rooms = useRoomNames();
+  const items = useMemo(
+    () => timelineOf(task, own, others, { speakers, rooms }),
+    [own, others, task, speakers, rooms],
+  );
   return (
     <section class="timeline" aria-label="Timeline">
       <h3>Timeline</h3>
@@ -93,7 +98,10 @@ function Held({ item }: { item: Extract<TimelineItem, { kind: 'held' }> }) {
   return (
     <div class="timeline-held">
       <p>
-        <strong>{visible(item.holder)}</strong> <span class="muted">held it for {durationText(span)}</span>
+        <strong>{visible(item.holder)}</strong>{' '}
+        <span class="muted">
+          {item.toMs === null ? 'has held it' : 'held it'} for {durationText(span)}
+        </span>
       </p>
       <div
         class={`held-bar ${item.toMs === null ? 'open' : ''}`}

@@ -2,7 +2,7 @@
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import type { ListedTask } from '../../live/world.js';
 import { placeOf } from '../places.js';
-import { type Speaker, keyText } from '../fleet/model.js';
+import { type Speaker, keyText } from '../../live/activity.js';
 
 export type TimelineItem =
   | {
@@ -25,6 +25,12 @@ export interface Deed {
   readonly text: string;
   readonly isMessage: boolean;
   readonly to: string | undefined;
+}
+
+/** The agents of identities, and the names of rooms. */
+export interface Names {
+  readonly speakers: ReadonlyMap<string, Speaker>;
+  readonly rooms: ReadonlyMap<string, string>;
 }
 
 /** What a task was doing for a time. */
@@ -56,7 +62,7 @@ export function timelineOf(
   task: ListedTask,
   own: readonly ChangeItem[],
   others: readonly ChangeItem[],
-  speakers: ReadonlyMap<string, Speaker>,
+  names: Names,
 ): TimelineItem[] {
   const items: TimelineItem[] = [];
   if (!own.some(({ kind }) => kind === 'task.created'))
@@ -68,7 +74,7 @@ export function timelineOf(
       kind: 'held',
       ...held,
       toMs,
-      deeds: deedsOf(others, speakers, held.holder, held.fromMs, toMs ?? Infinity),
+      deeds: deedsOf(others, names, held.holder, held.fromMs, toMs ?? Infinity),
     });
     held = undefined;
   };
@@ -86,7 +92,12 @@ export function timelineOf(
   if (held === undefined && own.length === 0 && task.started_at !== null && task.claimed_by !== null)
     held = { fromMs: Date.parse(task.started_at), holder: task.claimed_by };
   close(task.completed_at === null ? null : Date.parse(task.completed_at));
-  return items;
+  // A bar comes before what happened while it lasted.
+  return items.toSorted((a, b) => startOf(a) - startOf(b));
+}
+
+function startOf(item: TimelineItem): number {
+  return item.kind === 'held' ? item.fromMs : item.atMs;
 }
 
 const stateAfter: Readonly<Record<string, Stretch['state'] | 'ended'>> = {
@@ -128,7 +139,7 @@ const deedsMax = 50;
 
 function deedsOf(
   changes: readonly ChangeItem[],
-  speakers: ReadonlyMap<string, Speaker>,
+  { speakers, rooms }: Names,
   holder: string,
   fromMs: number,
   toMs: number,
@@ -141,7 +152,7 @@ function deedsOf(
       atMs: Date.parse(change.at),
       text:
         change.kind === 'message.posted'
-          ? 'posted a message'
+          ? `posted in ${rooms.get(String(change.facts?.['room'])) ?? 'a room'}`
           : `${change.kind === 'document.deleted' ? 'deleted' : 'wrote'} ${keyText(change)}`,
       isMessage: change.kind === 'message.posted',
       to: placeOf(change),
