@@ -55,7 +55,7 @@ function matchesIn(text: string, { groups }: Query): Match[] {
       else (isStemTerm(term) ? stems : exact).set(term, group);
     }
   const matches: Match[] = [];
-  eachToken(text, ({ word, kind, start, end }) => {
+  eachToken(text, (word, _position, kind, start, end) => {
     if (matches.length >= matchesMax) return;
     const group =
       exact.get(word) ??

@@ -23,8 +23,8 @@ export interface IndexSearch {
   readonly parts: SearchedParts;
   /** Only documents whose key begins with this; null for all. */
   readonly prefix: string | null;
-  /** Only things that this agent wrote last; null for all. */
-  readonly author: string | null;
+  /** Only things that one of these wrote last: the name of an agent and its identities; null for all. */
+  readonly authors: readonly string[] | null;
   /** Only things with `sinceMs` ≤ time < `untilMs`; null for no bound. */
   readonly sinceMs: number | null;
   readonly untilMs: number | null;

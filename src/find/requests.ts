@@ -52,6 +52,8 @@ export interface CheckedRequest {
   readonly parts: SearchedParts;
   readonly prefix: string | null;
   readonly agent: string | null;
+  /** The agent and its identities, under which it writes messages. */
+  readonly authors: readonly string[] | null;
   readonly sinceMs: number | null;
   readonly untilMs: number | null;
   readonly filter: Filter | null;
@@ -64,10 +66,18 @@ export interface CheckedRequest {
   readonly signal: Cancellation | undefined;
 }
 
+/** An agent that a search names. */
+export interface FoundAgent {
+  readonly name: string;
+  /** The ids under which it writes messages. */
+  readonly identities: readonly string[];
+}
+
 export function checkRequest(
   caller: Caller,
   request: FindRequest,
   roomId: string | null,
+  by: FoundAgent | null,
   limits: Limits,
 ): CheckedRequest {
   const query = checkQuery(request, limits);
@@ -93,7 +103,8 @@ export function checkRequest(
     mode,
     parts: partsOf(caller, kinds, request, roomId, limits),
     prefix: prefix ?? null,
-    agent: agent ?? null,
+    agent: by?.name ?? null,
+    authors: by === null ? null : [by.name, ...by.identities],
     sinceMs: timeOf('since', request.since),
     untilMs: timeOf('until', request.until),
     filter: filter === undefined ? null : checkFilter(filter, limits),

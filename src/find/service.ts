@@ -15,7 +15,7 @@ import type { Excerpt, FindKind, RankedEntry } from './model.js';
 import type { FindPort, OnReindexed, ReindexReport } from './port.js';
 import type { Query } from './query/query.js';
 import { type FoundRecord, type RecordPorts, readRecords } from './records.js';
-import { type CheckedRequest, type FindRequest, checkRequest } from './requests.js';
+import { type CheckedRequest, type FindRequest, type FoundAgent, checkRequest } from './requests.js';
 import type { Embedding } from './vectors/embedding.js';
 import { type ReadPage, noEmbedder, vectorPages } from './vectors/search.js';
 
@@ -29,6 +29,8 @@ export interface FindServiceOptions extends RecordPorts {
   readonly nowMs: () => number;
   /** The id of a room that the caller can see. Throws otherwise. */
   readonly findRoom: (caller: Caller, room: string) => Promise<string>;
+  /** The name of an agent that is given by name or id, and its messaging identities. */
+  readonly findAgent: (caller: Caller, agent: string) => Promise<FoundAgent>;
 }
 
 /** One result. A document has `namespace` and `key`, a task `project_id` and `id`, a message `room_id` and `id`. */
@@ -77,9 +79,10 @@ export class FindService {
   }
 
   async find(caller: Caller, request: FindRequest): Promise<FindPage> {
-    const { limits, findRoom } = this.#options;
+    const { limits, findRoom, findAgent } = this.#options;
     const roomId = request.room === undefined ? null : await findRoom(caller, request.room);
-    const checked = checkRequest(caller, request, roomId, limits);
+    const agent = request.agent === undefined ? null : await findAgent(caller, request.agent);
+    const checked = checkRequest(caller, request, roomId, agent, limits);
     const { query } = checked;
     if (checked.mode !== 'text') await this.#requireVectors(caller, request);
     if (query === null) return this.#filtered(caller, checked);
@@ -201,9 +204,9 @@ export class FindService {
   }
 
   #pages(checked: CheckedRequest, query: Query): ReadPage {
-    const { parts, prefix, agent, sinceMs, untilMs, signal } = checked;
+    const { parts, prefix, authors, sinceMs, untilMs, signal } = checked;
     const words: ReadPage = (page) =>
-      this.port.search({ query, parts, prefix, author: agent, sinceMs, untilMs, signal, ...page });
+      this.port.search({ query, parts, prefix, authors, sinceMs, untilMs, signal, ...page });
     return checked.mode === 'text' ? words : vectorPages(this.#options, checked, query, words);
   }
 

@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import type { EntryName } from '../../src/find/model.js';
 import { blockBytesMax, blockTerms } from '../../src/find/segments/blocks.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
+import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
 import { packTerms, unpackTerms } from '../../src/find/segments/packed-terms.js';
 import {
   DeadPlaces,
   type NewSegment,
   type WaitingEntry,
   fileEntries,
-  mergeSegments,
 } from '../../src/find/segments/segment.js';
 import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
 import { type SeenWaiting, WaitingTerms, beginningWordsMax } from '../../src/find/segments/waiting.js';
@@ -126,19 +126,16 @@ function expectSame(view: IndexView, made: readonly Made[]): void {
   }
 }
 
-function merged(segments: readonly ViewedSegment[]): NewSegment {
-  const merging = mergeSegments(
-    segments.map(({ catalog, dead, blocks }) => ({
-      catalog,
-      dead,
-      blocks: blocks.map((body) => ({ body })),
-    })),
-    everything.nowMs,
-  );
+async function merged(segments: readonly ViewedSegment[]): Promise<NewSegment> {
+  const inputs = segments.map(({ catalog, dead, blocks }) => ({ catalog, dead, blocks: oneByOne(blocks) }));
+  const joined = await mergedCatalog(inputs, everything.nowMs);
   const blocks = [];
-  let step = merging.next();
-  for (; step.done !== true; step = merging.next()) blocks.push(...step.value);
-  return { ...step.value, blocks };
+  for await (const complete of mergedBlocks(inputs, joined)) blocks.push(...complete);
+  return { catalog: joined.catalog, entries: joined.entries, blocks };
+}
+
+async function* oneByOne(blocks: readonly Buffer[]): AsyncGenerator<Buffer> {
+  yield* blocks;
 }
 
 describe('the rows of the search index', () => {
@@ -146,11 +143,11 @@ describe('the rows of the search index', () => {
     for (const { entry, terms } of makeEntries(1, 50)) expect(unpackTerms(entry.packed)).toEqual(terms);
   });
 
-  test('a segment has every word of its entries, and so has a merged segment', () => {
+  test('a segment has every word of its entries, and so has a merged segment', async () => {
     const made = [makeEntries(2, 300), makeEntries(3, 40), makeEntries(4, 1)];
     const segments = made.map((part) => viewed(filed(part.map(({ entry }) => entry))));
     expectSame(new IndexView([{ segments, marked: [], waiting: [] }], everything), made.flat());
-    const one = merged(segments);
+    const one = await merged(segments);
     expect(one.entries).toBe(341);
     expectSame(
       new IndexView([{ segments: [viewed(one)], marked: [], waiting: [] }], everything),
@@ -159,7 +156,7 @@ describe('the rows of the search index', () => {
     expect(one).toEqual(filed(made.flat().map(({ entry }) => entry)));
   });
 
-  test('an entry that has left is not seen, and a merge removes its words', () => {
+  test('an entry that has left is not seen, and a merge removes its words', async () => {
     const made = makeEntries(5, 200);
     const segment = viewed(filed(made.map(({ entry }) => entry)));
     const gone = made.filter((_, index) => index % 3 === 0);
@@ -172,7 +169,7 @@ describe('the rows of the search index', () => {
       new IndexView([{ segments: [{ ...segment, dead }], marked: [], waiting: [] }], everything),
       left,
     );
-    const one = merged([{ ...segment, dead }]);
+    const one = await merged([{ ...segment, dead }]);
     expect(one).toEqual(filed(left.map(({ entry }) => entry)));
   });
 
@@ -203,7 +200,7 @@ describe('the rows of the search index', () => {
     expectSame(view, seen);
   });
 
-  test('a common word is split over blocks of a limited size', () => {
+  test('a common word is split over blocks of a limited size', async () => {
     const terms = entryTermsOf({ title: [], body: ['common '.repeat(30)] });
     const packed = packTerms(terms);
     const entries = Array.from({ length: 3_000 }, (_, index) => ({
@@ -219,7 +216,7 @@ describe('the rows of the search index', () => {
     );
     const view = new IndexView([{ segments: [viewed(segment)], marked: [], waiting: [] }], everything);
     expect(view.list('common').ordinals.length).toBe(3_000);
-    expect(merged([viewed(segment)])).toEqual(segment);
+    expect(await merged([viewed(segment)])).toEqual(segment);
   });
 
   test('cut or changed bytes end in an error, not in a hang', () => {

@@ -71,6 +71,7 @@ async function openWith(home: StoaOptions, store: DocumentStore): Promise<Opened
     limits,
     nowMs,
     findRoom: async (_caller, room) => room,
+    findAgent: async (_caller, name) => ({ name, identities: [] }),
   });
   const foreign = serviceOf(storeDocuments(store, limits));
   return {

@@ -20,6 +20,18 @@ describe('the words of a text', () => {
     ]);
   });
 
+  test('every letter folds in a word as it folds alone', () => {
+    const different: string[] = [];
+    for (let unit = 0; unit <= 0xffff; unit += 1) {
+      const letter = String.fromCharCode(unit);
+      if (!/[\p{L}\p{M}]/u.test(letter)) continue;
+      const [token] = tokensOf(`${letter}x`);
+      if (token?.kind === 'word' && token.end === 2 && token.word !== fold(`${letter}x`))
+        different.push(unit.toString(16));
+    }
+    expect(different).toEqual([]);
+  });
+
   test('vowel signs of Hindi and voiced marks of Japanese stay', () => {
     expect(fold('किताब')).toBe('किताब');
     expect(fold('が')).toBe('が');

@@ -9,16 +9,21 @@ import type { AddressInfo } from 'node:net';
 
 export const dimensions = 32;
 
-export type Behaviour =
-  | 'works'
-  | 'fails'
-  | 'garbage'
-  | 'short'
-  | 'few'
-  | 'infinite'
-  | 'hangs'
-  | 'huge'
-  | 'refuses';
+export const failures = [
+  'fails',
+  'garbage',
+  'short',
+  'few',
+  'infinite',
+  'hangs',
+  'huge',
+  'refuses',
+  'nan',
+  'limits',
+  'drops',
+] as const;
+
+export type Behaviour = 'works' | (typeof failures)[number];
 
 /** Words of one line mean the same. */
 const meanings = [
@@ -31,6 +36,9 @@ const meanings = [
 /** A text with this word is refused, whatever the others are. */
 export const refusedWord = 'unspeakable';
 
+/** What it asks for while it `limits`. */
+export const retryAfterSeconds = 2;
+
 export interface EmbedderServer {
   readonly url: string;
   /** The texts of each request. */
@@ -38,6 +46,8 @@ export interface EmbedderServer {
   /** The Authorization headers. */
   readonly credentials: (string | undefined)[];
   behave(behaviour: Behaviour): void;
+  /** Closes the port and all connections, as an embedder that is restarted. */
+  pauseListening(): Promise<() => Promise<void>>;
   /** Holds every answer back until the returned function is called. */
   hold(): () => void;
   stop(): Promise<void>;
@@ -70,10 +80,18 @@ export async function startEmbedder(): Promise<EmbedderServer> {
     respond(reply, behaviour, input);
   };
   const server = createServer((request, reply) => void answer(request, reply).catch(() => reply.destroy()));
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const listen = (at: number): Promise<void> =>
+    new Promise<void>((resolve) => void server.listen(at, '127.0.0.1', resolve));
+  const stop = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  await listen(0);
+  // A server that listens has an AddressInfo.
+  const { port } = server.address() as AddressInfo;
   return {
-    // A server that listens has an AddressInfo.
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/embeddings`,
+    url: `http://127.0.0.1:${port}/v1/embeddings`,
     requests,
     credentials,
     behave: (next) => {
@@ -84,11 +102,11 @@ export async function startEmbedder(): Promise<EmbedderServer> {
       held = once(gate, 'open').then(() => undefined);
       return () => gate.emit('open');
     },
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    pauseListening: async () => {
+      await stop();
+      return () => listen(port);
+    },
+    stop,
   };
 }
 
@@ -97,6 +115,11 @@ function respond(reply: ServerResponse, behaviour: Behaviour, input: readonly st
     reply.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   };
   if (behaviour === 'hangs') return;
+  if (behaviour === 'drops') return void reply.write('{"data": [', () => reply.destroy());
+  if (behaviour === 'limits') {
+    reply.setHeader('retry-after', String(retryAfterSeconds));
+    return send(429, { error: { message: 'slow down' } });
+  }
   if (behaviour === 'fails') return send(503, { error: { message: 'overloaded' } });
   if (behaviour === 'refuses' || input.some((text) => text.includes(refusedWord)))
     return send(400, { error: { message: 'bad input' } });
@@ -104,6 +127,8 @@ function respond(reply: ServerResponse, behaviour: Behaviour, input: readonly st
   if (behaviour === 'huge') return void reply.end(`{"data": "${'x'.repeat(3_000_000)}"}`);
   const vectors = input.map(vectorOf).map((vector) => {
     if (behaviour === 'short') return vector.slice(1);
+    // JSON has no NaN: it becomes null.
+    if (behaviour === 'nan') return [...vector.slice(1), NaN];
     return behaviour === 'infinite' ? [...vector.slice(1), '1e999'] : vector;
   });
   const given = behaviour === 'few' ? vectors.slice(1) : vectors;

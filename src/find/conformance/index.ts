@@ -265,7 +265,7 @@ export function searchOf(
     query: parseQuery(text),
     parts: { data: { user, namespaces }, tasks: null, messages: null },
     prefix: null,
-    author: null,
+    authors: null,
     sinceMs: null,
     untilMs: null,
     asOfMs,

@@ -2,9 +2,9 @@
  * A fingerprint of the words of an entry: equal for the entry of a record and for its postings in a segment. So a
  * segment of any size is compared with its records in memory for two numbers an entry.
  */
-import { blockTerms, type Block } from '../segments/blocks.js';
+import { blockTerms } from '../segments/blocks.js';
 import { packedTerms, useOf } from '../segments/packed-terms.js';
-import { ListReader } from '../segments/postings.js';
+import { PostingRows } from '../segments/posting-rows.js';
 import type { WaitingEntry } from '../segments/segment.js';
 import type { TermUse } from '../words/entry-terms.js';
 
@@ -19,13 +19,16 @@ export function noFingerprints(entries: number): Fingerprints {
 }
 
 /** Adds the postings of a block. Throws a `RangeError` for a block that cannot be read. */
-export function addBlock(sums: Fingerprints, { body }: Pick<Block, 'body'>): void {
+export function addBlock(sums: Fingerprints, body: Buffer): void {
+  const rows = new PostingRows();
   for (const { term, list } of blockTerms(body)) {
     const hash = hashOfText(term.toString());
-    for (const posting of new ListReader(list).postings()) {
-      const { place } = posting;
-      if (place >= sums.low.length) throw new RangeError(`A posting names the place ${place}.`);
-      add(sums, place, hash, useOf(posting));
+    rows.clear();
+    rows.addList(list.bytes, list.at, list.end, null);
+    for (let row = 0; row < rows.count; row += 1) {
+      const place = rows.places[row] as number;
+      if (place < 0 || place >= sums.low.length) throw new RangeError(`A posting names the place ${place}.`);
+      add(sums, place, hash, rows.useOf(row));
     }
   }
 }
@@ -33,7 +36,7 @@ export function addBlock(sums: Fingerprints, { body }: Pick<Block, 'body'>): voi
 /** Whether the words of the entry are the postings at this place. */
 export function hasWordsOf(sums: Fingerprints, place: number, { packed }: WaitingEntry): boolean {
   const own = noFingerprints(1);
-  for (const [term, posting] of packedTerms(packed, 0)) add(own, 0, hashOfText(term), useOf(posting));
+  for (const [term, use] of packedTerms(packed)) add(own, 0, hashOfText(term), useOf(use));
   return own.low[0] === sums.low[place] && own.high[0] === sums.high[place];
 }
 

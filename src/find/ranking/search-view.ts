@@ -140,9 +140,9 @@ class Ranking {
   }
 
   #passes({ name, author, timeMs }: EntryFacts, ordinal: number): boolean {
-    const { prefix, author: wanted, sinceMs, untilMs, query } = this.#search;
+    const { prefix, authors, sinceMs, untilMs, query } = this.#search;
     if (prefix !== null && (name.kind !== 'data' || !name.id.startsWith(prefix))) return false;
-    if (wanted !== null && author !== wanted) return false;
+    if (authors !== null && (author === null || !authors.includes(author))) return false;
     if (sinceMs !== null && timeMs < sinceMs) return false;
     if (untilMs !== null && timeMs >= untilMs) return false;
     return this.#hasPhrases(query, ordinal);

@@ -3,7 +3,7 @@
  * posting does not fit, so a list may begin in one block and continue in the next ones.
  */
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
-import type { Posting } from './postings.js';
+import type { PostingRows } from './posting-rows.js';
 
 /** A row of the index. */
 export interface Block {
@@ -39,28 +39,32 @@ export class BlockWriter {
   #before: Buffer = Buffer.alloc(0);
   #first: { readonly term: string; readonly from: number } | undefined;
 
-  /** Terms are given in their order, and postings in ascending order of their places. */
-  add(term: string, postings: readonly Posting[]): void {
-    const bytes = Buffer.from(term);
-    let room = this.#room(bytes);
-    let place = 0;
-    for (const posting of postings) {
-      const { shape, bytes: from, countsFrom, countsTo, positionsFrom, positionsTo } = posting;
-      const size = countsTo - countsFrom + positionsTo - positionsFrom + listEndBytes;
+  /** Terms are given in their order. `order` has the rows of the postings, in ascending order of their places. */
+  add(term: Buffer, rows: PostingRows, order: Int32Array, from: number, to: number): void {
+    const { places, shapes, countsFrom, countsTo, positionsFrom, positionsTo } = rows;
+    let room = this.#room(term);
+    let before = 0;
+    for (let at = from; at < to; at += 1) {
+      const row = order[at] as number;
+      const place = places[row] as number;
+      const [fromCounts, toCounts] = [countsFrom[row] as number, countsTo[row] as number];
+      const [fromPositions, toPositions] = [positionsFrom[row] as number, positionsTo[row] as number];
+      const size = toCounts - fromCounts + toPositions - fromPositions + listEndBytes;
       const used = this.#places.length + this.#positions.length;
       if (used + size > room && (used > 0 || this.#first !== undefined)) {
-        if (used > 0) this.#endList(bytes);
+        if (used > 0) this.#endList(term);
         this.#endBlock();
-        room = this.#room(bytes);
-        place = 0;
+        room = this.#room(term);
+        before = 0;
       }
-      this.#first ??= { term, from: posting.place };
-      this.#places.number((posting.place - place) * 4 + shape);
-      this.#places.bytes(from, countsFrom, countsTo);
-      this.#positions.bytes(from, positionsFrom, positionsTo);
-      place = posting.place;
+      this.#first ??= { term: term.toString(), from: place };
+      this.#places.number((place - before) * 4 + (shapes[row] as number));
+      const bytes = rows.sourceOf(row);
+      this.#places.bytes(bytes, fromCounts, toCounts);
+      this.#positions.bytes(bytes, fromPositions, toPositions);
+      before = place;
     }
-    if (this.#places.length > 0) this.#endList(bytes);
+    if (this.#places.length > 0) this.#endList(term);
   }
 
   /** The blocks that are complete, and that were not taken before. */
@@ -87,12 +91,11 @@ export class BlockWriter {
     this.#writer.number(shared);
     this.#writer.number(term.length - shared);
     this.#writer.bytes(term, shared);
-    const [places, positions] = [this.#places.take(), this.#positions.take()];
-    const placesBytes = sizeOfNumber(places.length);
-    this.#writer.number(placesBytes + places.length + positions.length);
-    this.#writer.number(places.length);
-    this.#writer.bytes(places);
-    this.#writer.bytes(positions);
+    const [placesBytes, positionsBytes] = [this.#places.length, this.#positions.length];
+    this.#writer.number(sizeOfNumber(placesBytes) + placesBytes + positionsBytes);
+    this.#writer.number(placesBytes);
+    this.#writer.move(this.#places);
+    this.#writer.move(this.#positions);
     this.#before = term;
     this.#terms += 1;
   }
@@ -127,29 +130,67 @@ export interface BlockTerm {
   readonly list: ByteReader;
 }
 
-/** The terms from an offset on. `term` is used again for the next one. */
-function* termsFrom(body: Buffer, from: number, to: number): Generator<BlockTerm> {
-  const reader = new ByteReader(body, from, to);
-  let term = Buffer.allocUnsafe(128);
-  while (!reader.isAtEnd) {
+/** Reads the terms of a block one after the other, in the same memory. */
+export class TermCursor {
+  /** The first `length` bytes are the present term. */
+  term: Buffer = Buffer.allocUnsafe(128);
+  length = 0;
+  body: Buffer = Buffer.alloc(0);
+  /** Where the list of the term is in the body. */
+  listFrom = 0;
+  listTo = 0;
+  #reader = new ByteReader(this.body);
+
+  /** Before the first term of a block, or before the whole term at an offset. */
+  open(body: Buffer, from = 0): void {
+    this.body = body;
+    this.length = 0;
+    this.#reader = new ByteReader(body, from, restartsAt(body));
+  }
+
+  /** To the next term. False at the end of the block. */
+  next(): boolean {
+    const reader = this.#reader;
+    if (reader.isAtEnd) return false;
     const [shared, size] = [reader.number(), reader.number()];
+    if (shared > this.length)
+      throw new RangeError('The row of the index shares more of a term than there is.');
     const at = reader.at;
     reader.skip(size);
-    if (shared + size > term.length) {
+    if (shared + size > this.term.length) {
       const larger = Buffer.allocUnsafe((shared + size) * 2);
-      term.copy(larger);
-      term = larger;
+      this.term.copy(larger);
+      this.term = larger;
     }
-    body.copy(term, shared, at, reader.at);
+    for (let index = 0; index < size; index += 1) this.term[shared + index] = this.body[at + index] as number;
+    this.length = shared + size;
     const listSize = reader.number();
-    const list = reader.at;
+    this.listFrom = reader.at;
     reader.skip(listSize);
-    yield { term: term.subarray(0, shared + size), list: new ByteReader(body, list, reader.at) };
+    this.listTo = reader.at;
+    return true;
+  }
+
+  /** Negative, 0 or positive as the present term comes before, is, or comes after another one. */
+  compare(term: Buffer, length: number): number {
+    const shorter = Math.min(this.length, length);
+    for (let at = 0; at < shorter; at += 1) {
+      const difference = (this.term[at] as number) - (term[at] as number);
+      if (difference !== 0) return difference;
+    }
+    return this.length - length;
   }
 }
 
-export function blockTerms(body: Buffer): Generator<BlockTerm> {
-  return termsFrom(body, 0, restartsAt(body));
+/** All terms of a block. `term` is used again for the next one. */
+export function* blockTerms(body: Buffer): Generator<BlockTerm> {
+  const cursor = new TermCursor();
+  cursor.open(body);
+  while (cursor.next())
+    yield {
+      term: cursor.term.subarray(0, cursor.length),
+      list: new ByteReader(body, cursor.listFrom, cursor.listTo),
+    };
 }
 
 /** Where the whole term at an offset is, and how it compares with another one. */
@@ -176,9 +217,11 @@ export function listIn(body: Buffer, term: Buffer): ByteReader | undefined {
     if (compareWhole(body, body.readUInt16LE(end + middle * offsetBytes), term) <= 0) low = middle;
     else high = middle - 1;
   }
-  for (const found of termsFrom(body, body.readUInt16LE(end + low * offsetBytes), end)) {
-    const order = found.term.compare(term);
-    if (order === 0) return found.list;
+  const cursor = new TermCursor();
+  cursor.open(body, body.readUInt16LE(end + low * offsetBytes));
+  while (cursor.next()) {
+    const order = cursor.compare(term, term.length);
+    if (order === 0) return new ByteReader(body, cursor.listFrom, cursor.listTo);
     if (order > 0) return undefined;
   }
   return undefined;

@@ -10,6 +10,12 @@ export class ByteWriter {
   }
 
   number(value: number): void {
+    if ((value & 0x7f) === value) {
+      if (this.#length === this.#bytes.length) this.#grow(1);
+      this.#bytes[this.#length] = value;
+      this.#length += 1;
+      return;
+    }
     // Such a number would shift everything that is read after it.
     if (!Number.isSafeInteger(value) || value < 0)
       throw new RangeError(
@@ -42,8 +48,17 @@ export class ByteWriter {
 
   bytes(value: Uint8Array, from = 0, to = value.length): void {
     this.#grow(to - from);
-    this.#bytes.set(value.subarray(from, to), this.#length);
+    // Most values have a few bytes, and a view on them would cost more than copying them.
+    if (to - from < 24)
+      for (let at = from; at < to; at += 1) this.#bytes[this.#length + at - from] = value[at] as number;
+    else this.#bytes.set(value.subarray(from, to), this.#length);
     this.#length += to - from;
+  }
+
+  /** Adds everything that the other writer has. The other writer is empty afterwards. */
+  move(other: ByteWriter): void {
+    this.bytes(other.#bytes, 0, other.#length);
+    other.#length = 0;
   }
 
   /** What was written so far, as a copy. The writer is empty afterwards and can be used again. */

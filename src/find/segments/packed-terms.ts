@@ -3,13 +3,14 @@ import type { EntryTerms, TermUse } from '../words/entry-terms.js';
 import { ByteReader, ByteWriter } from './bytes.js';
 import {
   type Counts,
-  type Posting,
   readCounts,
   readPositions,
   shapeOf,
+  skipCounts,
   writeCounts,
   writePositions,
 } from './postings.js';
+import type { PostingRows } from './posting-rows.js';
 
 export function packTerms({ titleLength, bodyLength, terms }: EntryTerms): Buffer {
   const writer = new ByteWriter();
@@ -30,34 +31,65 @@ export function packedLengths(packed: Buffer): { titleLength: number; bodyLength
   return { titleLength: reader.number(), bodyLength: reader.number() };
 }
 
-/** The terms of a packed entry, in the order of its text, as postings at a place. */
-export function* packedTerms(packed: Buffer, place: number): Generator<[term: string, posting: Posting]> {
+/** The use of a term with its bytes, as they were written. */
+export interface PackedUse {
+  readonly shape: number;
+  readonly bytes: Buffer;
+  readonly countsFrom: number;
+  readonly positionsFrom: number;
+  readonly positionsTo: number;
+}
+
+/** The terms of a packed entry, in the order of its text. */
+export function* packedTerms(packed: Buffer): Generator<[term: string, use: PackedUse]> {
   const reader = new ByteReader(packed);
   reader.number();
   reader.number();
-  const counts: Counts = { title: 0, body: 0, positions: 0 };
   while (!reader.isAtEnd) {
     const code = reader.number();
-    const shape = code % 4;
+    const shape = code & 3;
     const countsFrom = reader.at;
-    readCounts(reader, shape, counts);
-    const countsTo = reader.at;
-    reader.skipNumbers(counts.positions);
+    const count = skipCounts(reader, shape);
+    const positionsFrom = reader.at;
+    reader.skipNumbers(count);
     const positionsTo = reader.at;
-    reader.skip(Math.floor(code / 4));
+    reader.skip(code >>> 2);
     const term = packed.toString('utf8', positionsTo, reader.at);
-    yield [term, { place, shape, bytes: packed, countsFrom, countsTo, positionsFrom: countsTo, positionsTo }];
+    yield [term, { shape, bytes: packed, countsFrom, positionsFrom, positionsTo }];
+  }
+}
+
+/** Adds the terms of a packed entry as postings at a place. `onTerm` is called for each of them. */
+export function addPacked(
+  rows: PostingRows,
+  packed: Buffer,
+  place: number,
+  onTerm: (term: string) => void,
+): void {
+  const reader = new ByteReader(packed);
+  reader.skipNumbers(2);
+  rows.addSource(packed);
+  while (!reader.isAtEnd) {
+    const code = reader.number();
+    const countsFrom = reader.at;
+    const count = skipCounts(reader, code & 3);
+    const positionsFrom = reader.at;
+    reader.skipNumbers(count);
+    const positionsTo = reader.at;
+    reader.skip(code >>> 2);
+    rows.add(place, code & 3, countsFrom, positionsFrom, positionsFrom, positionsTo);
+    onTerm(packed.toString('utf8', positionsTo, reader.at));
   }
 }
 
 export function unpackTerms(packed: Buffer): EntryTerms {
   const terms = new Map<string, TermUse>();
-  for (const [term, posting] of packedTerms(packed, 0)) terms.set(term, useOf(posting));
+  for (const [term, use] of packedTerms(packed)) terms.set(term, useOf(use));
   return { ...packedLengths(packed), terms };
 }
 
 /** The use of a term in a packed entry. */
-export function useOf({ bytes, shape, countsFrom, positionsFrom }: Posting): TermUse {
+export function useOf({ bytes, shape, countsFrom, positionsFrom }: PackedUse): TermUse {
   const counts: Counts = { title: 0, body: 0, positions: 0 };
   readCounts(new ByteReader(bytes, countsFrom), shape, counts);
   const positions = readPositions(new ByteReader(bytes, positionsFrom), counts.positions);

@@ -53,6 +53,14 @@ export function readCounts(reader: ByteReader, shape: number, counts: Counts): v
   }
 }
 
+/** Skips the counts of a use. Returns how many positions are stored. */
+export function skipCounts(reader: ByteReader, shape: number): number {
+  if (shape === useShapes.bodyOnce || shape === useShapes.titleOnce) return 1;
+  if (shape === useShapes.body) return Math.min(reader.number(), positionsPerTermMax);
+  reader.skipNumbers(2);
+  return reader.number();
+}
+
 export function readPositions(reader: ByteReader, count: number): number[] {
   const positions: number[] = [];
   let position = 0;
@@ -61,18 +69,6 @@ export function readPositions(reader: ByteReader, count: number): number[] {
     positions.push(position);
   }
   return positions;
-}
-
-/** One posting with the bytes of its use, as they were written. */
-export interface Posting {
-  /** Of its entry. A merge moves it. */
-  place: number;
-  readonly shape: number;
-  readonly bytes: Buffer;
-  readonly countsFrom: number;
-  readonly countsTo: number;
-  readonly positionsFrom: number;
-  readonly positionsTo: number;
 }
 
 /** Reads a list: first its size of places, then both sections. */
@@ -87,29 +83,6 @@ export class ListReader {
     list.skip(size);
     this.#places = new ByteReader(list.bytes, from, list.at);
     this.#positions = new ByteReader(list.bytes, list.at, list.end);
-  }
-
-  /** Every posting whole, for a merge. */
-  *postings(): Generator<Posting> {
-    const [places, positions] = [this.#places, this.#positions];
-    let place = 0;
-    while (!places.isAtEnd) {
-      const code = places.number();
-      place += Math.floor(code / 4);
-      const countsFrom = places.at;
-      readCounts(places, code % 4, this.#counts);
-      const positionsFrom = positions.at;
-      positions.skipNumbers(this.#counts.positions);
-      yield {
-        place,
-        shape: code % 4,
-        bytes: places.bytes,
-        countsFrom,
-        countsTo: places.at,
-        positionsFrom,
-        positionsTo: positions.at,
-      };
-    }
   }
 
   /** Adds the postings of seen entries to a list of the search. */

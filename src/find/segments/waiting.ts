@@ -1,8 +1,7 @@
 /** What a search keeps of the entries that are in no segment yet: their facts, and the terms that it looks up. */
 import { isStemTerm } from '../words/entry-terms.js';
 import type { IndexedFacts } from './catalog.js';
-import { packedLengths, packedTerms } from './packed-terms.js';
-import type { Posting } from './postings.js';
+import { type PackedUse, packedLengths, packedTerms } from './packed-terms.js';
 import type { WaitingEntry } from './segment.js';
 import { compareWords } from './word-order.js';
 
@@ -16,7 +15,7 @@ export interface Wanted {
 export const beginningWordsMax = 64;
 
 export interface SeenWaiting extends IndexedFacts {
-  readonly terms: ReadonlyMap<string, Posting>;
+  readonly terms: ReadonlyMap<string, PackedUse>;
 }
 
 /**
@@ -33,31 +32,27 @@ export class WaitingTerms {
   }
 
   of({ packed, ...facts }: WaitingEntry): SeenWaiting {
-    const terms = new Map<string, Posting>();
-    const begun = this.#beginnings.map((): [string, Posting][] => []);
-    for (const [term, posting] of packedTerms(packed, 0)) {
-      if (this.#terms.has(term)) terms.set(term, copied(posting));
+    const terms = new Map<string, PackedUse>();
+    const begun = this.#beginnings.map((): [string, PackedUse][] => []);
+    for (const [term, use] of packedTerms(packed)) {
+      if (this.#terms.has(term)) terms.set(term, copied(use));
       for (const [index, begin] of this.#beginnings.entries())
-        if (term.startsWith(begin) && !isStemTerm(term)) begun[index]?.push([term, posting]);
+        if (term.startsWith(begin) && !isStemTerm(term)) begun[index]?.push([term, use]);
     }
     // The first words of all entries are among the first words of each.
     for (const found of begun)
-      for (const [term, posting] of found
-        .toSorted(([a], [b]) => compareWords(a, b))
-        .slice(0, beginningWordsMax))
-        terms.set(term, copied(posting));
+      for (const [term, use] of found.toSorted(([a], [b]) => compareWords(a, b)).slice(0, beginningWordsMax))
+        terms.set(term, copied(use));
     return { ...facts, ...packedLengths(packed), terms };
   }
 }
 
 /** With bytes of its own. */
-function copied({ place, shape, bytes, countsFrom, countsTo, positionsFrom, positionsTo }: Posting): Posting {
+function copied({ shape, bytes, countsFrom, positionsFrom, positionsTo }: PackedUse): PackedUse {
   return {
-    place,
     shape,
     bytes: Buffer.from(bytes.subarray(countsFrom, positionsTo)),
     countsFrom: 0,
-    countsTo: countsTo - countsFrom,
     positionsFrom: positionsFrom - countsFrom,
     positionsTo: positionsTo - countsFrom,
   };

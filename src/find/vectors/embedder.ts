@@ -31,12 +31,21 @@ export function checkEmbedder({ model, dimensions }: Pick<Embedder, 'model' | 'd
 
 /** The embedder does not answer now. The same request may work later. */
 export class EmbedderUnavailable extends StoaError {
-  constructor(reason: string, cause?: unknown) {
+  /** When the embedder wants the next request; null if it has not said. */
+  readonly retryAfterSeconds: number | null;
+
+  constructor(reason: string, { cause, retryAfterSeconds = null }: EmbedderFailure = {}) {
     super('backend_unavailable', `The embedder does not answer: ${reason}.`, {
       fix: 'Try again later, or search with mode=text.',
       ...(cause !== undefined && { cause }),
     });
+    this.retryAfterSeconds = retryAfterSeconds;
   }
+}
+
+export interface EmbedderFailure {
+  readonly cause?: unknown;
+  readonly retryAfterSeconds?: number | null;
 }
 
 /** The embedder refused these texts. Others may work. */

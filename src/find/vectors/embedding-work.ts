@@ -8,7 +8,7 @@ import { Periodic } from '../../core/waiting/periodic.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import type { DocumentRecord } from '../../datastore/model.js';
 import { documentFacts } from '../entries.js';
-import { TextsRefused } from './embedder.js';
+import { EmbedderUnavailable, TextsRefused } from './embedder.js';
 import type { Embedding } from './embedding.js';
 import type { EmbeddedDocument, StoredVector, VectorPort, WaitingDocument } from './port.js';
 import { embeddedText, textHash } from './texts.js';
@@ -45,6 +45,7 @@ export class EmbeddingWork {
   #state: EmbeddingState = { embedded: 0, refused: 0, failing: null };
   #failures = 0;
   #pausedUntilMs = 0;
+  #isAdopted = false;
 
   constructor(options: EmbeddingWorkOptions) {
     this.#options = options;
@@ -71,9 +72,12 @@ export class EmbeddingWork {
 
   /** Owners take turns, one batch each: no owner waits for the longest list. */
   async #round(): Promise<void> {
+    const { port, embedding } = this.#options;
+    if (embedding !== null && !this.#isAdopted) await port.adopt(embedding.space);
+    this.#isAdopted = true;
     for (let isMore = true; isMore;) {
       isMore = false;
-      for await (const owner of this.#options.port.owners()) {
+      for await (const owner of port.owners()) {
         if (this.#closing.signal.aborted) return;
         if (await this.#workOn(owner)) isMore = true;
       }
@@ -114,8 +118,8 @@ export class EmbeddingWork {
       if (record === null) done.push({ waiting: one, stored: null });
       else if (embedding !== null) {
         const text = embeddedText(record, fields, limits.embedTextBytesMax);
-        const stored = { facts: factsOf(record), model: embedding.model, textHash: textHash(text) };
-        if (known?.model === stored.model && known.textHash === stored.textHash)
+        const stored = { facts: factsOf(record), space: embedding.space, textHash: textHash(text) };
+        if (known?.space === stored.space && known.textHash === stored.textHash)
           done.push({ waiting: one, stored: { ...stored, vector: 'kept' } });
         else if (text === '') done.push({ waiting: one, stored: { ...stored, vector: null } });
         else texts.push({ waiting: one, text, stored });
@@ -168,9 +172,11 @@ export class EmbeddingWork {
 
   #pause(error: unknown): void {
     const { embedPauseSecondsMax } = this.#options.limits;
-    const seconds = Math.min(2 ** this.#failures, embedPauseSecondsMax);
     // Servers that failed together must not try again together.
-    this.#pausedUntilMs = performance.now() + seconds * 1_000 * (0.5 + Math.random() / 2);
+    const seconds = 2 ** this.#failures * (0.5 + Math.random() / 2);
+    const asked = error instanceof EmbedderUnavailable ? (error.retryAfterSeconds ?? 0) : 0;
+    const pauseSeconds = Math.min(Math.max(seconds, asked), embedPauseSecondsMax);
+    this.#pausedUntilMs = performance.now() + pauseSeconds * 1_000;
     if (this.#failures === 0)
       this.#options.onError(error, 'embedding documents (they wait, and it is tried again)');
     this.#failures += 1;

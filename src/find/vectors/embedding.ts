@@ -16,6 +16,8 @@ const searchPauseMs = 100;
 export class Embedding {
   readonly model: string;
   readonly dimensions: number;
+  /** Stored with each vector. Only vectors of one model and of the same dimensions can be compared. */
+  readonly space: string;
   readonly #embedder: Embedder;
   readonly #limits: Limits;
   /** By the searched words. The next page of a search must have exactly the same vector. */
@@ -26,6 +28,7 @@ export class Embedding {
     this.#embedder = embedder;
     this.#limits = limits;
     ({ model: this.model, dimensions: this.dimensions } = embedder);
+    this.space = `${this.model}/${this.dimensions}`;
     this.#queries = new LRUCache({ max: Math.max(1, limits.queryVectorsCachedMax) });
   }
 
@@ -39,8 +42,7 @@ export class Embedding {
         this.#queries.set(text, vector as Float32Array);
         return vector as Float32Array;
       } catch (error) {
-        if (error instanceof TextsRefused || attempt >= this.#limits.embedAttemptsMax || !isWanted())
-          throw error;
+        if (!mayPass(error) || attempt >= this.#limits.embedAttemptsMax || !isWanted()) throw error;
         await new Promise((resolve) => setTimeout(resolve, searchPauseMs * 2 ** (attempt - 1)));
       }
     }
@@ -55,6 +57,12 @@ export class Embedding {
   }
 }
 
+/** Whether the same words may work in a moment. An embedder that names a time has said that they will not. */
+function mayPass(error: unknown): boolean {
+  if (error instanceof TextsRefused) return false;
+  return !(error instanceof EmbedderUnavailable) || error.retryAfterSeconds === null;
+}
+
 /** A function that ignores its signal must not delay the work. */
 async function withinSignal<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   const done = new AbortController();
@@ -66,7 +74,7 @@ async function withinSignal<Result>(signal: AbortSignal, work: () => Promise<Res
     return await Promise.race([work(), aborted]);
   } catch (error) {
     if (error instanceof StoaError) throw error;
-    throw new EmbedderUnavailable(messageOf(error), error);
+    throw new EmbedderUnavailable(messageOf(error), { cause: error });
   } finally {
     done.abort();
   }

@@ -35,7 +35,7 @@ export function httpEmbedder({ url, model, dimensions, token, limits }: HttpEmbe
         }),
       );
       const text = await reached(() => limitedText(response, limits.embedAnswerBytesMax));
-      if (response.status !== 200) throw refusalOf(response.status, text, token);
+      if (response.status !== 200) throw refusalOf(response, text, token);
       return vectorsOf(text, texts.length);
     },
   };
@@ -46,7 +46,7 @@ async function reached<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work();
   } catch (error) {
     if (error instanceof AnswerUnusable) throw error;
-    throw new EmbedderUnavailable(reasonOf(error), error);
+    throw new EmbedderUnavailable(reasonOf(error), { cause: error });
   }
 }
 
@@ -74,12 +74,25 @@ async function limitedText(response: Response, bytesMax: number): Promise<string
 }
 
 /** 408, 409, 425, 429 and 5xx pass; a wrong token or address is for the operator; the rest is about the texts. */
-function refusalOf(status: number, text: string, token: string | null): TextsRefused | EmbedderUnavailable {
+function refusalOf(
+  { status, headers }: Response,
+  text: string,
+  token: string | null,
+): TextsRefused | EmbedderUnavailable {
   const isPassing = [408, 409, 425, 429].includes(status) || status >= 500;
   const isAboutTexts = [400, 413, 422].includes(status);
   const said = shortened(token === null ? text : text.replaceAll(token, '…'));
   const reason = `it answered ${status}${said === '' ? '' : `: ${said}`}`;
-  return isPassing || !isAboutTexts ? new EmbedderUnavailable(reason) : new TextsRefused(reason);
+  return isPassing || !isAboutTexts
+    ? new EmbedderUnavailable(reason, { retryAfterSeconds: retryAfterSeconds(headers.get('retry-after')) })
+    : new TextsRefused(reason);
+}
+
+/** The header has seconds or a date. Null if it has neither. */
+function retryAfterSeconds(given: string | null): number | null {
+  if (given === null) return null;
+  const seconds = /^\d+$/.test(given.trim()) ? Number(given) : (Date.parse(given) - Date.now()) / 1_000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
 }
 
 function shortened(text: string): string {

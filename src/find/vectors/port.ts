@@ -4,7 +4,8 @@ import type { DocumentRecord } from '../../datastore/model.js';
 import type { EntryFacts, RankedEntry } from '../model.js';
 
 export interface VectorSearch {
-  readonly model: string;
+  /** Only vectors of this space are compared: see `Embedding`. */
+  readonly space: string;
   readonly vector: Float32Array;
   readonly user: string;
   readonly namespaces: readonly string[] | null;
@@ -21,7 +22,7 @@ export interface VectorSearch {
 export interface VectorAnswer {
   /** In the order of `compareRanked`. */
   readonly entries: readonly RankedEntry[];
-  /** False: there are more documents than were compared or than the answer has. */
+  /** False: there are more documents than were compared or than the answer has, or some wait for a vector. */
   readonly isComplete: boolean;
 }
 
@@ -34,7 +35,7 @@ export interface WaitingDocument {
   /** The members of the value that its namespace embeds; null for all text. */
   readonly fields: readonly string[] | null;
   /** What the stored vector was made of; null if there is none. */
-  readonly known: { readonly model: string; readonly textHash: string } | null;
+  readonly known: { readonly space: string; readonly textHash: string } | null;
   /** The home's own name of this state of the document. */
   readonly ticket: unknown;
 }
@@ -42,7 +43,7 @@ export interface WaitingDocument {
 /** What is stored for a document. Without a vector the embedder refused its text, or there was none. */
 export interface StoredVector {
   readonly facts: Omit<EntryFacts, 'name'>;
-  readonly model: string;
+  readonly space: string;
   readonly textHash: string;
   /** `kept`: the one that is stored already. */
   readonly vector: Float32Array | 'kept' | null;
@@ -80,7 +81,10 @@ export interface VectorPort {
   settle(owner: string, documents: readonly EmbeddedDocument[]): Promise<void>;
   /** Ends the work on an owner that `take` began. */
   release(owner: string): Promise<void>;
-  /** Lets all documents of all namespaces that ask for it wait again. Texts with a vector of the model keep it. */
-  waitAll(): Promise<void>;
+  /**
+   * New vectors are of this space. If the home had another, all documents of the namespaces that ask for vectors
+   * wait again. A server whose space another server has replaced takes no documents.
+   */
+  adopt(space: string): Promise<void>;
   backlog(): Promise<Backlog>;
 }

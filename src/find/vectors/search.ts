@@ -67,7 +67,7 @@ async function similar(
   const vector = await embedding.ofQuery(text, () => signal?.aborted !== true);
   return port.vectors.search({
     ...parts.data,
-    model: embedding.model,
+    space: embedding.space,
     vector,
     prefix,
     author: agent,

@@ -89,11 +89,6 @@ export class VectorsService {
     };
   }
 
-  /** Lets every document of namespaces with vectors wait again, as after a change of the model. */
-  embedAgain(): Promise<void> {
-    return this.#options.port.waitAll();
-  }
-
   #secondsSince(timeMs: number | null): number {
     return timeMs === null ? 0 : Math.max(0, (this.#options.nowMs() - timeMs) / 1_000);
   }

@@ -9,10 +9,10 @@ import { eachToken } from './words.js';
 /** The occurrences of one term in one thing. */
 export interface TermUse {
   /** How often it stands in the title and in the body. */
-  title: number;
-  body: number;
+  readonly title: number;
+  readonly body: number;
   /** The first places where it stands, in order; titles come before bodies. */
-  readonly positions: number[];
+  readonly positions: readonly number[];
 }
 
 export interface EntryTerms {
@@ -45,40 +45,59 @@ export function isStemTerm(term: string): boolean {
 }
 
 export function entryTermsOf(text: EntryText): EntryTerms {
-  const terms = new Map<string, TermUse>();
+  const uses = new Map<string, Use>();
   let offset = 0;
-  const readPieces = (pieces: readonly string[], field: 'title' | 'body'): number => {
+  const readPieces = (pieces: readonly string[], isTitle: boolean): number => {
     let length = 0;
     for (const piece of pieces) {
       let last = -1;
-      eachToken(piece, ({ word, position, kind }) => {
+      eachToken(piece, (word, position, kind) => {
         if (position !== last && kind !== 'whole') length += 1;
-        last = Math.max(last, position);
-        use(terms, word, field, offset + position);
-        const stem = kind === 'word' ? stemTermOf(word) : undefined;
-        if (stem !== undefined) use(terms, stem, field, offset + position);
+        if (position > last) last = position;
+        const use = useOf(uses, word);
+        use.add(isTitle, offset + position);
+        if (kind === 'word') use.stemIn(uses, word)?.add(isTitle, offset + position);
       });
       offset += last + 1 + pieceGap;
     }
     return length;
   };
-  const titleLength = readPieces(text.title, 'title');
-  const bodyLength = readPieces(text.body, 'body');
-  return { titleLength, bodyLength, terms };
+  const titleLength = readPieces(text.title, true);
+  const bodyLength = readPieces(text.body, false);
+  return { titleLength, bodyLength, terms: uses };
 }
 
-function use(terms: Map<string, TermUse>, term: string, field: 'title' | 'body', position: number): void {
-  const known = terms.get(term);
-  if (known === undefined) {
-    terms.set(term, {
-      title: field === 'title' ? 1 : 0,
-      body: field === 'body' ? 1 : 0,
-      positions: [position],
-    });
-    return;
+class Use implements TermUse {
+  title = 0;
+  body = 0;
+  readonly positions: number[] = [];
+  #stem: Use | null | undefined;
+
+  add(isTitle: boolean, position: number): void {
+    if (isTitle) this.title += 1;
+    else this.body += 1;
+    const { positions } = this;
+    const count = positions.length;
+    // A compound comes after its parts, and begins before them.
+    if (count < positionsPerTermMax && (count === 0 || position > (positions[count - 1] as number)))
+      positions.push(position);
   }
-  known[field] += 1;
-  // A compound comes after its parts, and begins before them.
-  const previous = known.positions.at(-1) as number;
-  if (known.positions.length < positionsPerTermMax && position > previous) known.positions.push(position);
+
+  /** The use of the stem of this word, which is looked up once; null if the word has none. */
+  stemIn(uses: Map<string, Use>, word: string): Use | null {
+    if (this.#stem === undefined) {
+      const stem = stemTermOf(word);
+      this.#stem = stem === undefined ? null : useOf(uses, stem);
+    }
+    return this.#stem;
+  }
+}
+
+function useOf(uses: Map<string, Use>, term: string): Use {
+  let use = uses.get(term);
+  if (use === undefined) {
+    use = new Use();
+    uses.set(term, use);
+  }
+  return use;
 }

@@ -35,12 +35,20 @@ export function canHaveForms(word: string): boolean {
   return stemmable.test(word);
 }
 
+/** The last letters of all endings below. Half of all words end in another one, and keep their form. */
+const lastLetters = 'sgdntlye';
+
 /** The stem of a folded word; the word itself if it has none. Code words are never given to it. */
 export function stemOf(word: string): string {
-  if (!stemmable.test(word) || word.length < 4) return irregular.get(word) ?? word;
   const known = irregular.get(word);
   if (known !== undefined) return known;
-  if (unchanged.has(word)) return word;
+  if (
+    word.length < 4 ||
+    !lastLetters.includes(word.charAt(word.length - 1)) ||
+    !stemmable.test(word) ||
+    unchanged.has(word)
+  )
+    return word;
   return withoutFinalE(withoutDerivation(withoutTense(withoutPlural(word))));
 }
 

@@ -5,6 +5,7 @@
  * form a compound. `getUserById`, `user_id`, `src/app.ts` and `E404` are found whole and in parts. Scripts that
  * are written without spaces give overlapping pairs of characters.
  */
+import { characterClass, classOfPoint, classOfUnit, foldedUnit } from './characters.js';
 import { fold } from './fold.js';
 
 /** Longer runs are not words: they are hashes, encoded bytes or generated text. */
@@ -26,10 +27,7 @@ export interface Token {
   readonly kind: 'word' | 'code' | 'whole' | 'pair';
 }
 
-const plainCompound = /[A-Za-z0-9]+(?:[._/\\:@-]{1,3}[A-Za-z0-9]+)*(?:\+\+|#)?/g;
-const anyCompound = /[\p{L}\p{M}\p{Nd}]+(?:[._/\\:@-]{1,3}[\p{L}\p{M}\p{Nd}]+)*(?:\+\+|#)?/gu;
-// oxlint-disable-next-line no-control-regex -- all of ASCII
-const plainText = /^[\0-\x7f]*$/;
+const compound = /[\p{L}\p{M}\p{Nd}]+(?:[._/\\:@-]{1,3}[\p{L}\p{M}\p{Nd}]+)*(?:\+\+|#)?/uy;
 const joint = /[._/\\:@-]+/g;
 const codeJoint = /[._/\\:@+#]/;
 const identifierEnd = /[./\\:@+#-]+/g;
@@ -41,19 +39,95 @@ const spaceless =
   /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]+/gu;
 const hasSpaceless = new RegExp(spaceless.source, 'u');
 
-/** Every token of a text, in order. Calls back instead of building a list: a set of 1 KB has about 200 of them. */
-export function eachToken(text: string, onToken: (token: Token) => void): void {
+/** Called with the parts of a token: an object for each of the 200 tokens of a note would cost more than finding them. */
+export type OnToken = (
+  word: string,
+  position: number,
+  kind: Token['kind'],
+  start: number,
+  end: number,
+) => void;
+
+/** Every token of a text, in order. */
+export function eachToken(text: string, onToken: OnToken): void {
   const words = new Words(onToken);
-  const compound = plainText.test(text) ? plainCompound : anyCompound;
-  compound.lastIndex = 0;
-  for (let match = compound.exec(text); match !== null; match = compound.exec(text))
-    words.compound(match[0], match.index);
+  for (let at = 0; at < text.length;) {
+    const start = at;
+    let all = 0;
+    // The run of letters, marks and digits from here, with the classes of its characters.
+    for (; at < text.length; at += 1) {
+      const unit = text.charCodeAt(at);
+      let found = classOfUnit(unit);
+      if (unit >= 0xd800 && unit <= 0xdbff) {
+        found = classOfPoint(text.codePointAt(at) as number);
+        if (found !== other) at += 1;
+      }
+      if (found === other) break;
+      all |= all !== 0 && (found & upper) !== 0 ? found | upperInside : found;
+    }
+    if (at === start) {
+      at += 1;
+      continue;
+    }
+    if (mayJoin(text, at)) {
+      compound.lastIndex = start;
+      const joined = compound.exec(text)?.[0] ?? '';
+      at = start + joined.length;
+      words.compound(joined, start);
+    } else if (isSimple(all)) words.simple(text, start, at, all);
+    else if (all === characterClass.spaceless) words.pairs(text, start, at);
+    else words.compound(text.slice(start, at), start);
+  }
 }
 
 export function tokensOf(text: string): Token[] {
   const tokens: Token[] = [];
-  eachToken(text, (token) => tokens.push(token));
+  eachToken(text, (word, position, kind, start, end) => tokens.push({ word, position, start, end, kind }));
   return tokens;
+}
+
+const { other, lower, upper, digit, folds } = characterClass;
+/** A capital behind the first character. */
+const upperInside = 128;
+
+/** Whether the run that ends here may continue as a compound: `a.b` does, the last word of a sentence does not. */
+function mayJoin(text: string, end: number): boolean {
+  const unit = text.charCodeAt(end);
+  if (unit === hashSign) return true;
+  const next = text.charCodeAt(end + 1);
+  if (unit === plusSign) return next === plusSign;
+  return (
+    isJoint(unit) &&
+    (isJoint(next) || isSurrogate(next) || (end + 1 < text.length && classOfUnit(next) !== other))
+  );
+}
+
+const [hashSign, plusSign] = [0x23, 0x2b];
+
+function isJoint(unit: number): boolean {
+  switch (unit) {
+    case 0x2d: // -
+    case 0x2e: // .
+    case 0x2f: // /
+    case 0x3a: // :
+    case 0x40: // @
+    case 0x5c: // backslash
+    case 0x5f: // _
+      return true;
+    default:
+      return false;
+  }
+}
+
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff;
+}
+
+/** One part, nothing to look into: `word`, `Word`, `WORD` or `1234`. Nearly every word of a text. */
+function isSimple(all: number): boolean {
+  if (all === digit) return true;
+  if ((all & ~(lower | upper | folds | upperInside)) !== 0) return false;
+  return (all & upperInside) === 0 || (all & lower) === 0;
 }
 
 /** Whether a run belongs to a script that is written without spaces. */
@@ -61,24 +135,24 @@ export function isSpaceless(text: string): boolean {
   return hasSpaceless.test(text);
 }
 
-const simpleWord = /^(?:[a-z]+|[A-Z][a-z]*|[A-Z]+|[0-9]+)$/;
-
 class Words {
-  readonly #onToken: (token: Token) => void;
+  readonly #onToken: OnToken;
   #position = 0;
 
-  constructor(onToken: (token: Token) => void) {
+  constructor(onToken: OnToken) {
     this.#onToken = onToken;
   }
 
-  compound(text: string, start: number): void {
-    // Nearly every word of a text: one part, nothing to look into.
-    if (simpleWord.test(text)) {
-      if (text.length <= wordCharactersMax)
-        this.#emit(text.toLowerCase(), start, start + text.length, 'word', this.#position);
-      this.#position += 1;
-      return;
+  /** A run of letters that fold each for itself, or of digits. `all` has their classes. */
+  simple(text: string, start: number, end: number, all: number): void {
+    if (end - start <= wordCharactersMax) {
+      const run = text.slice(start, end);
+      this.#emit((all & folds) === 0 ? run : foldedRun(run), start, end, 'word', this.#position);
     }
+    this.#position += 1;
+  }
+
+  compound(text: string, start: number): void {
     const first = this.#position;
     const isCode = codeJoint.test(text) || hump.test(text) || letterBesideDigit.test(text);
     let parts = 0;
@@ -130,15 +204,24 @@ class Words {
     let parts = 0;
     for (const match of text.matchAll(spaceless)) {
       if (match.index > at) parts += this.#part(text.slice(at, match.index), start + at, false);
-      parts += this.#pairs(match[0], start + match.index);
+      parts += this.#foldedPairs(match[0], start + match.index);
       at = match.index + match[0].length;
     }
     if (at < text.length) parts += this.#part(text.slice(at), start + at, false);
     return parts;
   }
 
+  /** The pairs of a run of characters that fold to themselves. The last character stands alone. */
+  pairs(text: string, start: number, end: number): void {
+    for (let at = start; at < end; at += 1) {
+      const to = Math.min(at + 2, end);
+      this.#emit(text.slice(at, to), at, to, 'pair', this.#position);
+      this.#position += 1;
+    }
+  }
+
   /** Overlapping pairs, and the last character alone, so that every character begins a token. */
-  #pairs(run: string, start: number): number {
+  #foldedPairs(run: string, start: number): number {
     const characters = [...run];
     let at = start;
     for (const [index, character] of characters.entries()) {
@@ -153,8 +236,14 @@ class Words {
 
   #emit(word: string, start: number, end: number, kind: Token['kind'], position: number): void {
     // Folding makes some characters many: U+FDFA becomes eighteen.
-    if (word.length <= wordCharactersMax) this.#onToken({ word, position, start, end, kind });
+    if (word.length <= wordCharactersMax) this.#onToken(word, position, kind, start, end);
   }
+}
+
+function foldedRun(run: string): string {
+  let folded = '';
+  for (let at = 0; at < run.length; at += 1) folded += foldedUnit(run.charCodeAt(at));
+  return folded;
 }
 
 /** The non-empty pieces between separators, with their places. */

@@ -1,4 +1,5 @@
 /** Searches by meaning over HTTP: what must hold on every home. */
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoaOptions } from '../../../src/index.js';
 import { checkedVectors } from '../../../src/find/vectors/embedder.js';
@@ -10,7 +11,9 @@ import { Running } from '../../server/running.js';
 import {
   type EmbedderServer,
   dimensions,
+  failures,
   refusedWord,
+  retryAfterSeconds,
   startEmbedder,
   vectorOf,
 } from '../../servers/embedder.js';
@@ -30,10 +33,6 @@ const limits = {
   embedAttemptsMax: 2,
   embedAnswerBytesMax: 1_000_000,
 };
-
-async function embedShorter(texts: readonly string[]): Promise<number[][]> {
-  return texts.map((text) => vectorOf(text).slice(0, 16));
-}
 
 export function vectorSuite(target: VectorTarget): void {
   let place: Partial<StoaOptions>;
@@ -265,7 +264,7 @@ export function vectorSuite(target: VectorTarget): void {
       expect((await keys({ q: 'storm tomorrow', namespace: 'notes' }))[0]).toBe('restart');
     });
 
-    test.each(['fails', 'garbage', 'short', 'few', 'infinite', 'huge', 'hangs', 'refuses'] as const)(
+    test.each(failures)(
       'keeps documents waiting while the embedder %s, and then embeds them',
       async (behaviour) => {
         embedder.behave(behaviour);
@@ -294,16 +293,69 @@ export function vectorSuite(target: VectorTarget): void {
       expect(await keys({ q: refusedWord, mode: 'text', namespace: 'notes' })).toEqual(['refused-1']);
     });
 
-    test('vectors of another model are not compared, until everything is embedded again', async () => {
+    test('an embedder that limits requests gets the next one when it asked for it', async () => {
       await server.stop();
-      server = await start({ embedder: { model: 'other', dimensions: 16, embed: embedShorter } });
-      expect(await keys({ q: 'car', namespace: 'notes' })).toEqual([]);
-      await server.stoa.vectors.embedAgain();
+      server = await start({ limits: { ...limits, embedPauseSecondsMax: 60 } });
+      embedder.behave('limits');
+      const before = embedder.requests.length;
+      await put('notes', 'limited', 'A vehicle, later.');
+      await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).toContain('429');
+      const refusedAtMs = performance.now();
+      embedder.behave('works');
       await settled();
-      expect(await keys({ q: 'car', namespace: 'notes' })).not.toEqual([]);
+      // With the growing pause alone the next request comes after at most one second.
+      expect(performance.now() - refusedAtMs).toBeGreaterThan((retryAfterSeconds - 0.5) * 1_000);
+      expect(embedder.requests.length - before).toBe(2);
       await server.stop();
       server = await start();
-      await server.stoa.vectors.embedAgain();
+    });
+
+    test('documents wait while the embedder is restarted', async () => {
+      const listenAgain = await embedder.pauseListening();
+      await put('notes', 'restarted', 'An automobile of the evening.');
+      await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).not.toBe(null);
+      expect((await status()).waiting).toBe(1);
+      await listenAgain();
+      await settled();
+      expect(await keys({ q: 'car', namespace: 'notes', limit: 100 })).toContain('restarted');
+    });
+
+    test('a search says that documents still wait for a vector', async () => {
+      // The vector of these words is cached, so the search needs no embedder while it is held.
+      expect((await find({ q: 'rain', namespace: 'race' })).examined_all).toBe(true);
+      const release = embedder.hold();
+      await put('race', 'unseen', 'It is about a storm.');
+      expect((await find({ q: 'rain', namespace: 'race' })).examined_all).toBe(false);
+      release();
+      await settled();
+      expect((await find({ q: 'rain', namespace: 'race' })).examined_all).toBe(true);
+    });
+
+    test.each([
+      ['another model', { model: 'other', dimensions }],
+      ['other dimensions', { model: 'other', dimensions: 16 }],
+    ])('with %s everything is embedded again, and old vectors are not compared', async (_change, changed) => {
+      await server.stop();
+      const gate = new AbortController();
+      const opened = once(gate.signal, 'abort');
+      const embed = async (texts: readonly string[]): Promise<number[][]> => {
+        // Searches are answered at once.
+        if (!texts.includes('car')) await opened;
+        return texts.map((text) => vectorOf(text).slice(0, changed.dimensions));
+      };
+      server = await start({ embedder: { ...changed, embed }, limits: { ...limits, embedSecondsMax: 60 } });
+      expect(await find({ q: 'car', namespace: 'notes' })).toMatchObject({ items: [], examined_all: false });
+      await expect.poll(async () => (await status()).waiting, { timeout: 10_000 }).toBeGreaterThan(20);
+      expect(await find({ q: 'car', namespace: 'notes' })).toMatchObject({ items: [], examined_all: false });
+      gate.abort();
+      await settled();
+      const page = await find({ q: 'car', namespace: 'notes', limit: 100 });
+      expect(page.examined_all).toBe(true);
+      expect(page.items.map(({ key }) => key)).toEqual(
+        expect.arrayContaining(['trip', 'cars/one', 'restart']),
+      );
+      await server.stop();
+      server = await start();
       await settled();
     });
 

@@ -177,7 +177,7 @@ class StoreExamination {
     const catalog = segments.catalog(store, partition, row.segment);
     yield* this.#row(partition, row, catalog);
     const sums = noFingerprints(catalog.count);
-    for (const block of blocksOf(store, partition, row.segment)) {
+    for await (const block of blocksOf(store, partition, row.segment)) {
       addBlock(sums, block);
       await this.#slices.pause();
     }

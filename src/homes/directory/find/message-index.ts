@@ -69,7 +69,7 @@ export class MessageIndex {
       const entry = this.#entries.of(this.store, messagesPartition, mark);
       if (entry === undefined) continue;
       const { name, timeMs, packed } = entry;
-      const terms = new Set(Array.from(packedTerms(packed, 0), ([term]) => term));
+      const terms = new Set(Array.from(packedTerms(packed), ([term]) => term));
       place(waiting, { name, timeMs, terms });
     }
     this.#unread.clear();

@@ -5,22 +5,28 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
+import { mergedBlocks, mergedCatalog } from '../../../find/segments/merge.js';
 import {
   DeadPlaces,
-  type MergedCatalog,
   type WaitingEntry,
   fileEntries,
-  mergeSegments,
   packedBytesMax,
 } from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
-import { Slices, inSlices } from '../../../core/waiting/yielding.js';
+import { inSlices } from '../../../core/waiting/yielding.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { MessageReader } from './messages.js';
 import { readEntries } from './records.js';
-import { BlockRows, type SegmentRow, deleteSegments, insertSegment, segmentColumns } from './segment-rows.js';
+import {
+  BlockRows,
+  type SegmentRow,
+  blocksOf,
+  deleteSegments,
+  insertSegment,
+  segmentColumns,
+} from './segment-rows.js';
 
 export interface FilingOptions {
   readonly writer: PostgresWriter;
@@ -134,31 +140,19 @@ export class Filing {
         ORDER BY segment`,
       [owner, segments],
     );
-    const inputs = [];
-    for (const { segment, catalog, dead } of rows)
-      inputs.push({
-        catalog: new Catalog(catalog),
-        dead: new DeadPlaces(dead),
-        blocks: await work.rows<{ body: Buffer }>(
-          'SELECT body FROM find.blocks WHERE owner = $1 AND segment = $2::bigint ORDER BY first, place',
-          [owner, segment],
-        ),
-      });
-    const merging = mergeSegments(inputs, this.#options.nowMs());
-    const blocks = [];
-    const slices = new Slices();
-    let step = merging.next();
-    for (; step.done !== true; step = merging.next()) {
-      blocks.push(...step.value);
-      await slices.pause();
+    const inputs = rows.map(({ segment, catalog, dead }) => ({
+      catalog: new Catalog(catalog),
+      dead: new DeadPlaces(dead),
+      blocks: blocksOf(work.sql, owner, segment),
+    }));
+    const merged = await mergedCatalog(inputs, this.#options.nowMs());
+    if (merged.entries > 0) {
+      const number = await insertSegment(work, owner, merged, earliestExpiry(new Catalog(merged.catalog)));
+      const writing = new BlockRows(work, owner, number);
+      for await (const blocks of mergedBlocks(inputs, merged)) await writing.add(blocks);
+      await writing.send();
     }
     await deleteSegments(work, owner, segments);
-    const merged: MergedCatalog = step.value;
-    if (merged.entries === 0) return;
-    const number = await insertSegment(work, owner, merged, earliestExpiry(new Catalog(merged.catalog)));
-    const writing = new BlockRows(work, owner, number);
-    await writing.add(blocks);
-    await writing.send();
   }
 
   /** The entries of these places in older segments are dead from now on. */

@@ -25,18 +25,21 @@ function markTriggers(table: string, name: string): string {
     FOR EACH STATEMENT EXECUTE FUNCTION find.${name}();`;
 }
 
-/** Updates that change none of the facts, such as read counts, mark nothing. */
+/**
+ * Updates that change none of the facts, such as read counts, mark nothing. A row of version 0 is not a record: it keeps
+ * the place of a missing document for a moment (`../datastore/missing.ts`).
+ */
 function markFunction(name: string, marked: string, facts: string): string {
   return `
   CREATE FUNCTION find.${name}() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     IF TG_OP = 'INSERT' THEN
-      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM added;
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM added WHERE version > 0;
     ELSIF TG_OP = 'UPDATE' THEN
       INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM
         (SELECT ${facts} FROM added EXCEPT SELECT ${facts} FROM removed) AS changed;
     ELSE
-      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM removed;
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM removed WHERE version > 0;
     END IF;
     RETURN NULL;
   END $$;`;

@@ -1,5 +1,6 @@
 /** The rows of segments and blocks in PostgreSQL. Bytes travel as hexadecimal text. */
 import type { Block } from '../../../find/segments/blocks.js';
+import { type Queryable, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
 
 /** Bytes of blocks in one statement. */
@@ -71,6 +72,27 @@ export class BlockRows {
         blocks.map(({ body }) => body.toString('hex')),
       ],
     );
+  }
+}
+
+/** Blocks that are read together. A merge of four segments has so many of each in memory: 1 MiB. */
+const blocksPerRead = 64;
+
+/** The bodies of all blocks of a segment, in their order. */
+export async function* blocksOf(sql: Queryable, owner: string, segment: string): AsyncGenerator<Buffer> {
+  let [first, place] = ['', -1];
+  for (;;) {
+    const blocks = await query<{ body: Buffer; first: string; place: number }>(
+      sql,
+      `SELECT body, encode(first, 'hex') AS first, place FROM find.blocks
+        WHERE owner = $1 AND segment = $2::bigint AND (first, place) > (decode($3, 'hex'), $4)
+        ORDER BY first, place LIMIT $5`,
+      [owner, segment, first, place, blocksPerRead],
+    );
+    for (const { body } of blocks) yield body;
+    const last = blocks.at(-1);
+    if (last === undefined || blocks.length < blocksPerRead) return;
+    ({ first, place } = last);
   }
 }
 

@@ -10,9 +10,9 @@ import {
   DeadPlaces,
   type WaitingEntry,
   fileEntries,
-  mergeSegments,
   packedBytesMax,
 } from '../../../../find/segments/segment.js';
+import { mergedBlocks, mergedCatalog } from '../../../../find/segments/merge.js';
 import { nextMerge } from '../../../../find/segments/tiers.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
@@ -90,40 +90,29 @@ export class Filing {
     const segment = nextSegment(all);
     await store.transact((tx) => putPartial(tx, partition, segment));
     const { segments } = this.#options;
-    const merging = mergeSegments(
-      joined.map(({ segment: old }) => ({
-        catalog: segments.catalog(store, partition, old),
-        dead: segments.dead(store, partition, old),
-        blocks: blocksOf(store, partition, old),
-      })),
-      store.nowMs(),
-    );
-    const slices = new Slices();
+    const inputs = joined.map(({ segment: old }) => ({
+      catalog: segments.catalog(store, partition, old),
+      dead: segments.dead(store, partition, old),
+      blocks: blocksOf(store, partition, old),
+    }));
+    const merged = await mergedCatalog(inputs, store.nowMs());
     let step: Block[] = [];
     let bytes = 0;
-    for (;;) {
-      const next = merging.next();
-      if (next.done === true) {
-        const last = step;
-        const { catalog, entries } = next.value;
-        await store.transact((tx) => {
-          for (const block of last) putBlock(tx, partition, segment, block);
-          for (const { segment: old } of joined) putPartial(tx, partition, old);
-          if (entries > 0) putSegment(tx, partition, segment, catalog, entries);
-        });
-        break;
-      }
-      for (const block of next.value) bytes += block.body.length;
-      step.push(...next.value);
-      if (bytes >= stepBytes) {
-        const blocks = step;
-        await store.transact((tx) => {
-          for (const block of blocks) putBlock(tx, partition, segment, block);
-        });
-        [step, bytes] = [[], 0];
-      }
-      await slices.pause();
+    for await (const complete of mergedBlocks(inputs, merged)) {
+      for (const block of complete) bytes += block.body.length;
+      step.push(...complete);
+      if (bytes < stepBytes) continue;
+      const blocks = step;
+      await store.transact((tx) => {
+        for (const block of blocks) putBlock(tx, partition, segment, block);
+      });
+      [step, bytes] = [[], 0];
     }
+    await store.transact((tx) => {
+      for (const block of step) putBlock(tx, partition, segment, block);
+      for (const { segment: old } of joined) putPartial(tx, partition, old);
+      if (merged.entries > 0) putSegment(tx, partition, segment, merged.catalog, merged.entries);
+    });
     for (const { segment: old } of joined) await this.#remove(store, partition, old);
     return true;
   }
@@ -293,7 +282,7 @@ function nextExpiry({ expiries }: Catalog, dead: DeadPlaces): number | null {
 }
 
 /** All blocks of a segment, read in parts: a merge pauses between them. */
-export function* blocksOf(store: Reader, partition: Buffer, segment: number): Generator<{ body: Buffer }> {
+export async function* blocksOf(store: Reader, partition: Buffer, segment: number): AsyncGenerator<Buffer> {
   const { gte, lt } = prefixRange(segmentKey(partition, segment));
   let after: Buffer | undefined;
   for (;;) {
@@ -301,7 +290,7 @@ export function* blocksOf(store: Reader, partition: Buffer, segment: number): Ge
     const part = [
       ...store.range(findFamilies.blocks, { ...start, ...(lt !== undefined && { lt }), limit: 64 }),
     ];
-    for (const { value } of part) yield { body: value };
+    for (const { value } of part) yield value;
     if (part.length < 64) return;
     after = part.at(-1)?.key;
   }

@@ -242,7 +242,7 @@ export class Reindexing {
         if (state === 'partial') continue;
         try {
           const sums = noFingerprints(segments.catalog(store, partition, segment).count);
-          for (const block of blocksOf(store, partition, segment)) {
+          for await (const block of blocksOf(store, partition, segment)) {
             addBlock(sums, block);
             await slices.pause();
           }

@@ -26,21 +26,21 @@ export function removeVector(tx: Transaction, rowKey: Buffer): void {
 
 export interface VectorHead {
   readonly facts: Omit<EntryFacts, 'name'>;
-  readonly model: string;
+  readonly space: string;
   readonly textHash: string;
 }
 
 const headLengthBytes = 4;
 
 /** The numbers first, so that they are aligned; then the rest, and its length. */
-export function encodeVector({ facts, model, textHash }: VectorHead, vector: Float32Array | null): Buffer {
+export function encodeVector({ facts, space, textHash }: VectorHead, vector: Float32Array | null): Buffer {
   const writer = new ByteWriter();
   writer.number(facts.version);
   writer.number(facts.timeMs);
   writer.number(facts.expiresAtMs ?? 0);
   writer.number(facts.author === null ? 0 : 1);
   writer.text(facts.author ?? '');
-  writer.text(model);
+  writer.text(space);
   writer.text(textHash);
   const head = writer.take();
   const length = Buffer.allocUnsafe(headLengthBytes);
@@ -60,7 +60,7 @@ export function decodeHead(row: Buffer): VectorHead {
   const author = reader.text();
   return {
     facts: { version, timeMs, expiresAtMs, author: hasAuthor ? author : null },
-    model: reader.text(),
+    space: reader.text(),
     textHash: reader.text(),
   };
 }

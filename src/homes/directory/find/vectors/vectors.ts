@@ -27,6 +27,7 @@ import type { Store } from '../../kernel/store.js';
 import { partitionsIn } from '../filing/work.js';
 import { markedAtMs } from '../filing/marks.js';
 import { decodeHead, decodeNumbers, encodeVector, vectorFamilies as families } from './rows.js';
+import { putSpace, readSpace } from './space.js';
 import { spreadNamespace, waitAllIn } from './whole-namespaces.js';
 
 /** Vectors that are read together: half a millisecond with 1,536 dimensions. */
@@ -47,6 +48,8 @@ export class DirectoryVectors implements VectorPort {
   async search(search: VectorSearch): Promise<VectorAnswer> {
     const store = this.#kernel.storeOf(userKey(search.user));
     const best = new MostSimilar(search);
+    // Before the vectors are read: what waits then is not among them.
+    const hasAll = this.#hasAllVectors(store, search);
     let examined = 0;
     for (const range of rangesOf(search)) {
       for await (const { key, value } of rowsIn(store, families.vectors, range, vectorsPerRead)) {
@@ -54,8 +57,8 @@ export class DirectoryVectors implements VectorPort {
         if (examined === this.#limits.vectorsExaminedMax)
           return { entries: best.inOrder(), isComplete: false };
         examined += 1;
-        const { facts, model } = decodeHead(value);
-        if (model !== search.model) continue;
+        const { facts, space } = decodeHead(value);
+        if (space !== search.space) continue;
         const { namespace, key: id } = namesOf(key);
         const entry = { name: { kind: 'data', collection: namespace, id }, ...facts } as const;
         if (!isCovered(entry, search)) continue;
@@ -63,7 +66,7 @@ export class DirectoryVectors implements VectorPort {
         if (numbers.length === search.vector.length) best.add(entry, numbers);
       }
     }
-    return { entries: best.inOrder(), isComplete: best.compared <= search.limit };
+    return { entries: best.inOrder(), isComplete: hasAll && best.compared <= search.limit };
   }
 
   async *owners(): AsyncGenerator<string> {
@@ -116,8 +119,11 @@ export class DirectoryVectors implements VectorPort {
 
   async release(): Promise<void> {}
 
-  waitAll(): Promise<void> {
-    return waitAllIn(this.#kernel.stores);
+  async adopt(space: string): Promise<void> {
+    if (readSpace(this.#kernel.root) === space) return;
+    await waitAllIn(this.#kernel.stores);
+    // Last: after an interruption everything is noted again, and what has its vector keeps it.
+    await this.#kernel.root.transact((tx) => putSpace(tx, space));
   }
 
   async backlog(): Promise<Backlog> {
@@ -128,6 +134,13 @@ export class DirectoryVectors implements VectorPort {
         oldestMs = Math.min(oldestMs, markedAtMs(value));
       }
     return { documents, oldestMs: documents === 0 ? null : oldestMs };
+  }
+
+  #hasAllVectors(store: Store, search: VectorSearch): boolean {
+    if (readSpace(this.#kernel.root) !== search.space) return false;
+    return rangesOf({ ...search, prefix: null }).every(
+      (range) => [...store.range(families.waiting, { ...range, limit: 1 })].length === 0,
+    );
   }
 
   #waiting(store: Store, rowKey: Buffer, stamp: Buffer): WaitingDocument {

@@ -26,7 +26,7 @@ interface WaitingRow extends Place {
 }
 
 interface KnownRow extends Place {
-  readonly model: string;
+  readonly space: string;
   readonly text_hash: string;
 }
 
@@ -49,7 +49,7 @@ export async function readWaiting(
   const known = byName(
     await query<KnownRow>(
       sql,
-      `SELECT v.collection, v.id, v.model, v.text_hash FROM ${givenPlaces}
+      `SELECT v.collection, v.id, v.space, v.text_hash FROM ${givenPlaces}
         JOIN find.vectors v ON v.owner = $1 AND v.collection = given.c AND v.id = given.i`,
       [owner, ...columnsOf(places)],
     ),
@@ -67,7 +67,7 @@ export async function readWaiting(
         key: place.id,
         record: embed && isFound(record, nowMs) ? record : null,
         fields,
-        known: stored === undefined ? null : { model: stored.model, textHash: stored.text_hash },
+        known: stored === undefined ? null : { space: stored.space, textHash: stored.text_hash },
         ticket: {
           notes: rows.filter((row) => nameOf(row) === name).map(({ waiting }) => waiting),
           state: record === null ? null : stateOf(record),
@@ -122,14 +122,14 @@ async function putVector(
   { collection, id }: Place,
   stored: StoredVector,
 ): Promise<void> {
-  const { facts, model, textHash, vector } = stored;
+  const { facts, space, textHash, vector } = stored;
   const numbers = vector === 'kept' ? 'v.numbers' : 'excluded.numbers';
   await work.rows(
     `INSERT INTO find.vectors AS v
-        (owner, collection, id, version, author, time_ms, expires_ms, model, text_hash, numbers)
+        (owner, collection, id, version, author, time_ms, expires_ms, space, text_hash, numbers)
         VALUES ($1, $2, $3, $4::bigint, $5, $6::bigint, $7::bigint, $8, $9, $10::text::real[])
       ON CONFLICT (owner, collection, id) DO UPDATE SET version = excluded.version, author = excluded.author,
-        time_ms = excluded.time_ms, expires_ms = excluded.expires_ms, model = excluded.model,
+        time_ms = excluded.time_ms, expires_ms = excluded.expires_ms, space = excluded.space,
         text_hash = excluded.text_hash, numbers = ${numbers}`,
     [
       owner,
@@ -139,7 +139,7 @@ async function putVector(
       facts.author,
       Math.floor(facts.timeMs),
       facts.expiresAtMs === null ? null : Math.floor(facts.expiresAtMs),
-      model,
+      space,
       textHash,
       vector instanceof Float32Array ? `{${vector.join(',')}}` : null,
     ],

@@ -101,12 +101,12 @@ function numbersOf(sent: Buffer): Float32Array {
 
 /** The rows that a search covers: only vectors that can be compared with the searched one. */
 function conditions(search: VectorSearch): { where: string; parameters: Parameter[] } {
-  const { user, model, vector, namespaces, prefix, author, sinceMs, untilMs, nowMs } = search;
+  const { user, space, vector, namespaces, prefix, author, sinceMs, untilMs, nowMs } = search;
   const parameters: Parameter[] = [];
   const given = (value: Parameter): string => `$${parameters.push(value)}`;
   const parts = [
     `owner = ${given(user)}`,
-    `model = ${given(model)}`,
+    `space = ${given(space)}`,
     `cardinality(numbers) = ${given(vector.length)}::int`,
     `(expires_ms IS NULL OR expires_ms > ${given(Math.floor(nowMs))}::bigint)`,
   ];

@@ -31,6 +31,11 @@ export const vectorTables = `
     server text NOT NULL,
     until timestamptz NOT NULL
   );
+  -- One row: the model and the dimensions of the newest vectors. Vectors of another space are not compared.
+  CREATE TABLE find.vector_space (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    space text NOT NULL
+  );
   -- Without numbers the embedder refused the text, or there was none. pgvector can compare real[].
   CREATE TABLE find.vectors (
     owner text COLLATE "C" NOT NULL,
@@ -40,7 +45,7 @@ export const vectorTables = `
     author text,
     time_ms bigint NOT NULL,
     expires_ms bigint,
-    model text NOT NULL,
+    space text NOT NULL,
     text_hash text NOT NULL,
     numbers real[],
     PRIMARY KEY (owner, collection, id)
@@ -51,7 +56,8 @@ export const vectorTables = `
   BEGIN
     IF TG_OP = 'INSERT' THEN
       INSERT INTO find.waiting (owner, collection, id) SELECT a."userId", a.namespace, a.key FROM added a
-        JOIN find.namespace_settings s ON s.owner = a."userId" AND s.collection = a.namespace AND s.embed;
+        JOIN find.namespace_settings s ON s.owner = a."userId" AND s.collection = a.namespace AND s.embed
+        WHERE a.version > 0;
     ELSIF TG_OP = 'UPDATE' THEN
       INSERT INTO find.waiting (owner, collection, id) SELECT a."userId", a.namespace, a.key FROM added a
         JOIN find.namespace_settings s ON s.owner = a."userId" AND s.collection = a.namespace AND s.embed
@@ -59,7 +65,8 @@ export const vectorTables = `
         WHERE (r.version, r."updatedAt", r."expiresAt") IS DISTINCT FROM (a.version, a."updatedAt", a."expiresAt");
     ELSIF TG_OP = 'DELETE' THEN
       INSERT INTO find.waiting (owner, collection, id) SELECT r."userId", r.namespace, r.key FROM removed r
-        JOIN find.namespace_settings s ON s.owner = r."userId" AND s.collection = r.namespace AND s.embed;
+        JOIN find.namespace_settings s ON s.owner = r."userId" AND s.collection = r.namespace AND s.embed
+        WHERE r.version > 0;
     ELSE
       DELETE FROM find.waiting;
       DELETE FROM find.vectors;

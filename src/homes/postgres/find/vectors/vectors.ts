@@ -29,6 +29,8 @@ export class PostgresVectors implements VectorPort {
   readonly #options: PostgresVectorsOptions;
   readonly #server = randomUUID();
   #hasPgvector: Promise<boolean> | undefined;
+  /** Undefined: this server has no embedder, or has not adopted its space yet. */
+  #space: string | undefined;
 
   constructor(options: PostgresVectorsOptions) {
     this.#options = options;
@@ -41,9 +43,12 @@ export class PostgresVectors implements VectorPort {
 
   async search(search: VectorSearch): Promise<VectorAnswer> {
     const { sql, limits } = this.#options;
-    return (await this.#pgvector())
-      ? compareInDatabase(sql, search)
-      : compareOneByOne(sql, search, limits.vectorsExaminedMax);
+    // Before the vectors are read: what waits then is not among them.
+    const hasAll = await this.#hasAllVectors(search);
+    const answer = (await this.#pgvector())
+      ? await compareInDatabase(sql, search)
+      : await compareOneByOne(sql, search, limits.vectorsExaminedMax);
+    return { ...answer, isComplete: answer.isComplete && hasAll };
   }
 
   async *owners(): AsyncGenerator<string> {
@@ -65,6 +70,7 @@ export class PostgresVectors implements VectorPort {
     limit: number,
   ): Promise<{ documents: readonly WaitingDocument[]; next: string | null } | null> {
     const { sql, limits, nowMs } = this.#options;
+    if (this.#space !== undefined && (await readSpace(sql)) !== this.#space) return null;
     const leased = await query(
       sql,
       `INSERT INTO find.embedding AS e (owner, server, until)
@@ -89,12 +95,16 @@ export class PostgresVectors implements VectorPort {
     ]);
   }
 
-  async waitAll(): Promise<void> {
+  async adopt(space: string): Promise<void> {
     await query(
       this.#options.sql,
-      `INSERT INTO find.waiting (owner, collection, id)
-        SELECT owner, collection, '' FROM find.namespace_settings WHERE embed`,
+      `WITH adopted AS (INSERT INTO find.vector_space AS v (space) VALUES ($1)
+          ON CONFLICT (single) DO UPDATE SET space = excluded.space WHERE v.space <> excluded.space RETURNING 1)
+        INSERT INTO find.waiting (owner, collection, id)
+          SELECT s.owner, s.collection, '' FROM find.namespace_settings s, adopted WHERE s.embed`,
+      [space],
     );
+    this.#space = space;
   }
 
   async backlog(): Promise<Backlog> {
@@ -106,6 +116,16 @@ export class PostgresVectors implements VectorPort {
     return { documents: Number(row?.documents ?? 0), oldestMs: oldest === null ? null : Number(oldest) };
   }
 
+  async #hasAllVectors({ user, namespaces, space }: VectorSearch): Promise<boolean> {
+    const rows = await query(
+      this.#options.sql,
+      `SELECT 1 FROM find.vector_space WHERE space = $3 AND NOT EXISTS
+        (SELECT FROM find.waiting WHERE owner = $1 AND ($2::text[] IS NULL OR collection = ANY($2::text[])))`,
+      [user, namespaces, space],
+    );
+    return rows.length > 0;
+  }
+
   #pgvector(): Promise<boolean> {
     this.#hasPgvector ??= hasPgvector(this.#options.sql).catch((error: unknown) => {
       this.#hasPgvector = undefined;
@@ -113,4 +133,9 @@ export class PostgresVectors implements VectorPort {
     });
     return this.#hasPgvector;
   }
+}
+
+async function readSpace(sql: PostgresSql): Promise<string | undefined> {
+  const [row] = await query<{ space: string }>(sql, 'SELECT space FROM find.vector_space');
+  return row?.space;
 }
