@@ -40,107 +40,102 @@ export interface WorkspacesRecordsOptions {
 
 export function workspacesRecords(
   kernel: Kernel,
-  { sealer, context, onOwner }: WorkspacesRecordsOptions,
+  options: WorkspacesRecordsOptions,
 ): [type: string, store: RecordStore][] {
   return [
-    [
-      'workspaces.workspace',
-      erased(
-        new FamilyRecords<WorkspaceLine>(kernel, {
-          family: buckets.workspaces,
-          read: (_reader, { value }, { withSecrets }) =>
-            workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
-          userOf: ({ user }) => user,
-          stored: (reader, { id }) =>
-            withLine(readRecord(reader, 'workspace', id), (workspace) => workspaceLine(workspace, null)),
-          essence: ({ claude_key: _claude_key, ...rest }) => rest,
-          obstacle: (reader, { user, id, name, deleted_at }) => {
-            const existing = readRecord(reader, 'workspace', id);
-            if (existing !== undefined && existing.owner_id !== user)
-              return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
-            return nameObstacle(reader, 'workspace', user, name, id, deleted_at);
-          },
-          put: (tx, line) => {
-            onOwner(tx, line.user);
-            const before = readRecord(tx, 'workspace', line.id);
-            const after = workspaceOf(line, before, sealer);
-            workspaceRecords.put(tx, before, after);
-            tx.change(recordImported('workspace', { ...after, user: line.user }));
-          },
-          directoryIds: ({ id }) => [id],
-        }),
-      ),
-    ],
-    [
-      'workspaces.project',
-      erased(
-        new FamilyRecords<ProjectLine>(kernel, {
-          family: buckets.projects,
-          read: (reader, { value }, { withSecrets }) =>
-            ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
-          userOf: ({ user }) => user,
-          stored: (reader, { id }) =>
-            withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
-          essence: (line) => projectEssence(line, sealer),
-          obstacle: (reader, { user, id, workspace_id, name, deleted_at }, coming) => {
-            if (
-              coming?.references !== true &&
-              readRecord(reader, 'workspace', workspace_id)?.owner_id !== user
-            )
-              return orphan(`The workspace ${workspace_id}`);
-            return nameObstacle(reader, 'project', workspace_id, name, id, deleted_at);
-          },
-          put: (tx, line) => putProject(tx, line, sealer),
-          directoryIds: ({ id }) => [id],
-        }),
-      ),
-    ],
-    [
-      'workspaces.session',
-      erased(
-        new FamilyRecords<WorkSessionLine>(kernel, {
-          family: buckets.sessions,
-          read: (reader, { value }) => ownedSession(reader, decodeRecord('session', value)),
-          userOf: ({ user }) => user,
-          stored: (reader, { id }) =>
-            withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
-          obstacle: (reader, { user, id, project_id, status }, coming) => {
-            if (coming?.references !== true && ownerOfProject(reader, project_id) !== user)
-              return orphan(`The project ${project_id}`);
-            const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
-            return holder === undefined || holder.id === id
-              ? null
-              : { kind: 'name_taken', detail: `The project already has an active session, ${holder.id}.` };
-          },
-          put: (tx, { type: _type, user, ...session }) => {
-            sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
-            scheduleDeadline(tx, session);
-            tx.change(recordImported('session', { ...session, user }, { project: session.project_id }));
-          },
-          directoryIds: ({ id }) => [id],
-        }),
-      ),
-    ],
-    [
-      'workspaces.task',
-      erased(
-        new FamilyRecords<TaskLine>(kernel, {
-          family: buckets.tasks,
-          read: (reader, { value }) => ownedTask(reader, decodeRecord('task', value)),
-          userOf: ({ user }) => user,
-          stored: (reader, { id }) =>
-            withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
-          essence: ({ lease: _lease, ...rest }) => rest,
-          obstacle: (reader, { user, session_id }, coming) =>
-            coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user
-              ? null
-              : orphan(`The session ${session_id}`),
-          put: (tx, line) => putTask(tx, line, context),
-          directoryIds: ({ id }) => [id],
-        }),
-      ),
-    ],
+    ['workspaces.workspace', erased(workspaceLines(kernel, options))],
+    ['workspaces.project', erased(projectLines(kernel, options))],
+    ['workspaces.session', erased(sessionLines(kernel))],
+    ['workspaces.task', erased(taskLines(kernel, options))],
   ];
+}
+
+function workspaceLines(
+  kernel: Kernel,
+  { sealer, onOwner }: WorkspacesRecordsOptions,
+): FamilyRecords<WorkspaceLine> {
+  return new FamilyRecords<WorkspaceLine>(kernel, {
+    family: buckets.workspaces,
+    read: (_reader, { value }, { withSecrets }) =>
+      workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
+    userOf: ({ user }) => user,
+    stored: (reader, { id }) =>
+      withLine(readRecord(reader, 'workspace', id), (workspace) => workspaceLine(workspace, null)),
+    essence: ({ claude_key: _claude_key, ...rest }) => rest,
+    obstacle: (reader, { user, id, name, deleted_at }) => {
+      const existing = readRecord(reader, 'workspace', id);
+      if (existing !== undefined && existing.owner_id !== user)
+        return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+      return nameObstacle(reader, 'workspace', user, name, id, deleted_at);
+    },
+    put: (tx, line) => {
+      onOwner(tx, line.user);
+      const before = readRecord(tx, 'workspace', line.id);
+      const after = workspaceOf(line, before, sealer);
+      workspaceRecords.put(tx, before, after);
+      tx.change(recordImported('workspace', { ...after, user: line.user }));
+    },
+    directoryIds: ({ id }) => [id],
+  });
+}
+
+function projectLines(kernel: Kernel, { sealer }: WorkspacesRecordsOptions): FamilyRecords<ProjectLine> {
+  return new FamilyRecords<ProjectLine>(kernel, {
+    family: buckets.projects,
+    read: (reader, { value }, { withSecrets }) =>
+      ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
+    userOf: ({ user }) => user,
+    stored: (reader, { id }) =>
+      withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
+    essence: (line) => projectEssence(line, sealer),
+    obstacle: (reader, { user, id, workspace_id, name, deleted_at }, coming) => {
+      if (coming?.references !== true && readRecord(reader, 'workspace', workspace_id)?.owner_id !== user)
+        return orphan(`The workspace ${workspace_id}`);
+      return nameObstacle(reader, 'project', workspace_id, name, id, deleted_at);
+    },
+    put: (tx, line) => putProject(tx, line, sealer),
+    directoryIds: ({ id }) => [id],
+  });
+}
+
+function sessionLines(kernel: Kernel): FamilyRecords<WorkSessionLine> {
+  return new FamilyRecords<WorkSessionLine>(kernel, {
+    family: buckets.sessions,
+    read: (reader, { value }) => ownedSession(reader, decodeRecord('session', value)),
+    userOf: ({ user }) => user,
+    stored: (reader, { id }) =>
+      withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
+    obstacle: (reader, { user, id, project_id, status }, coming) => {
+      if (coming?.references !== true && ownerOfProject(reader, project_id) !== user)
+        return orphan(`The project ${project_id}`);
+      const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
+      return holder === undefined || holder.id === id
+        ? null
+        : { kind: 'name_taken', detail: `The project already has an active session, ${holder.id}.` };
+    },
+    put: (tx, { type: _type, user, ...session }) => {
+      sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
+      scheduleDeadline(tx, session);
+      tx.change(recordImported('session', { ...session, user }, { project: session.project_id }));
+    },
+    directoryIds: ({ id }) => [id],
+  });
+}
+
+function taskLines(kernel: Kernel, { context }: WorkspacesRecordsOptions): FamilyRecords<TaskLine> {
+  return new FamilyRecords<TaskLine>(kernel, {
+    family: buckets.tasks,
+    read: (reader, { value }) => ownedTask(reader, decodeRecord('task', value)),
+    userOf: ({ user }) => user,
+    stored: (reader, { id }) => withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
+    essence: ({ lease: _lease, ...rest }) => rest,
+    obstacle: (reader, { user, session_id }, coming) =>
+      coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user
+        ? null
+        : orphan(`The session ${session_id}`),
+    put: (tx, line) => putTask(tx, line, context),
+    directoryIds: ({ id }) => [id],
+  });
 }
 
 function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {

@@ -78,150 +78,149 @@ const tables = {
 };
 const live = { w: 'NOT w.removed', p: 'NOT p.removed', s: 'NOT s.removed', t: 'TRUE' };
 
-export function workspacesRecords({
-  sql,
-  sealer,
-  transact,
-  ensureUser,
-}: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
-  const reader: Reads = { sql, rows: (text, parameters) => query(sql, text, parameters) };
-  const access: TableAccess<Reads, WorkspacesWork> = { reader, transact };
+type Access = TableAccess<Reads, WorkspacesWork>;
 
-  async function page<Line>(
-    alias: keyof typeof tables,
-    columns: string,
-    { user }: ExportScope,
-    after: string | null,
-    limit: number,
-    lineOf: (row: Row) => Line,
-  ): Promise<RecordPage<Line & { type: string }>> {
-    const rows = await reader.rows(
-      `SELECT ${columns}, ${alias}.owner_id FROM ${tables[alias]} WHERE ${live[alias]}
-        AND ${alias}.id > $1${user === null ? '' : ` AND ${alias}.owner_id = $2`}
-        ORDER BY ${alias}.id LIMIT ${limit}`,
-      [after ?? '', ...(user === null ? [] : [user])],
-    );
-    // Each line has the type of its kind of record.
-    const records = rows.map(lineOf) as (Line & { type: string })[];
-    return { records, after: rows.length < limit ? null : String(rows.at(-1)?.[`${alias}_id`]) };
-  }
-
+export function workspacesRecords(options: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
+  const { sql, transact } = options;
+  const access: Access = {
+    reader: { sql, rows: (text, parameters) => query(sql, text, parameters) },
+    transact,
+  };
   return [
-    [
-      'workspaces.workspace',
-      erased(
-        new TableRecords<WorkspaceLine, Reads, WorkspacesWork>(access, {
-          page: (scope, after, limit) =>
-            page('w', selected('w', workspaceTable), scope, after, limit, (row) =>
-              workspaceLine(recordOf('w', workspaceTable, row), scope.withSecrets ? sealer : null),
-            ),
-          stored: async (on, { id }) => {
-            const found = await find(on, 'w', workspaceTable, id);
-            return found === undefined ? undefined : workspaceLine(found.record, null);
-          },
-          essence: ({ claude_key: _claude_key, ...rest }) => rest,
-          obstacle: async (on, { user, id, name, deleted_at }) => {
-            const [existing] = await on.rows<{ owner_id: string; removed: boolean }>(
-              'SELECT owner_id, removed FROM workspaces.workspaces WHERE id = $1',
-              [id],
-            );
-            if (existing?.removed === true) return leaving('workspace', id);
-            if (existing !== undefined && existing.owner_id !== user)
-              return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
-            return nameObstacle(on, { owner: user, workspaceId: null, name, id }, deleted_at);
-          },
-          put: async (work, line) => {
-            const before = await find(work, 'w', workspaceTable, line.id);
-            const after = workspaceOf(line, before?.record, sealer);
-            await ensureUser(work, line.user);
-            putRecord(work, before !== undefined, workspaceTable, line.user, after);
-            work.announce(recordImported('workspace', line));
-          },
-        }),
-      ),
-    ],
-    [
-      'workspaces.project',
-      erased(
-        new TableRecords<ProjectLine, Reads, WorkspacesWork>(access, {
-          page: (scope, after, limit) =>
-            page('p', selected('p', projectTable), scope, after, limit, (row) =>
-              projectLine(recordOf('p', projectTable, row), ownerIn(row), scope.withSecrets ? sealer : null),
-            ),
-          stored: async (on, { id }) => {
-            const found = await find(on, 'p', projectTable, id);
-            return found === undefined ? undefined : projectLine(found.record, found.user, null);
-          },
-          essence: (line) => projectEssence(line, sealer),
-          obstacle: async (on, { user, id, workspace_id, name, deleted_at }, coming) => {
-            if (
-              coming?.references !== true &&
-              (await find(on, 'w', workspaceTable, workspace_id))?.user !== user
-            )
-              return orphan(`The workspace ${workspace_id}`);
-            if (await isLeaving(on, 'projects', id)) return leaving('project', id);
-            return nameObstacle(on, { owner: user, workspaceId: workspace_id, name, id }, deleted_at);
-          },
-          put: (work, line) => putProject(work, line, sealer),
-        }),
-      ),
-    ],
-    [
-      'workspaces.session',
-      erased(
-        new TableRecords<WorkSessionLine, Reads, WorkspacesWork>(access, {
-          page: (scope, after, limit) =>
-            page('s', selected('s', sessionTable), scope, after, limit, (row) =>
-              sessionLine(recordOf('s', sessionTable, row), ownerIn(row)),
-            ),
-          stored: async (on, { id }) => {
-            const found = await find(on, 's', sessionTable, id);
-            return found === undefined ? undefined : sessionLine(found.record, found.user);
-          },
-          obstacle: async (on, { user, id, project_id, status }, coming) => {
-            if (coming?.references !== true && (await find(on, 'p', projectTable, project_id))?.user !== user)
-              return orphan(`The project ${project_id}`);
-            if (await isLeaving(on, 'sessions', id)) return leaving('session', id);
-            const holder = holdsSlot(status) ? await activeSession(on.sql, user, project_id) : null;
-            return holder === null || holder.id === id
-              ? null
-              : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
-          },
-          put: async (work, line) => {
-            const { type: _type, user: _user, ...session } = line;
-            const before = await find(work, 's', sessionTable, line.id);
-            putRecord(work, before !== undefined, sessionTable, line.user, session);
-            work.announce(recordImported('session', line, { project: line.project_id }));
-          },
-        }),
-      ),
-    ],
-    [
-      'workspaces.task',
-      erased(
-        new TableRecords<TaskLine, Reads, WorkspacesWork>(access, {
-          page: (scope, after, limit) =>
-            page('t', `${selected('t', taskTable)}, ${leaseColumns}`, scope, after, limit, (row) =>
-              taskLine(recordOf('t', taskTable, row), ownerIn(row), leaseOf(row)),
-            ),
-          stored: async (on, { id }) => {
-            const found = await find(on, 't', taskTable, id, `, ${leaseColumns}`);
-            return found === undefined ? undefined : taskLine(found.record, found.user, leaseOf(found.row));
-          },
-          essence: ({ lease: _lease, ...rest }) => rest,
-          obstacle: async (on, { user, session_id }, coming) =>
-            coming?.references === true || (await find(on, 's', sessionTable, session_id))?.user === user
-              ? null
-              : orphan(`The session ${session_id}`),
-          addAll: (work, lines) =>
-            addTasks(work, lines, (line, project) =>
-              work.announce(recordImported('task', line, { project, session: line.session_id })),
-            ),
-          put: putTask,
-        }),
-      ),
-    ],
+    ['workspaces.workspace', erased(workspaceLines(access, options))],
+    ['workspaces.project', erased(projectLines(access, options))],
+    ['workspaces.session', erased(sessionLines(access))],
+    ['workspaces.task', erased(taskLines(access))],
   ];
+}
+
+function workspaceLines(
+  access: Access,
+  { sealer, ensureUser }: WorkspacesRecordsOptions,
+): TableRecords<WorkspaceLine, Reads, WorkspacesWork> {
+  return new TableRecords<WorkspaceLine, Reads, WorkspacesWork>(access, {
+    page: (scope, after, limit) =>
+      page(access.reader, 'w', selected('w', workspaceTable), scope, after, limit, (row) =>
+        workspaceLine(recordOf('w', workspaceTable, row), scope.withSecrets ? sealer : null),
+      ),
+    stored: async (on, { id }) => {
+      const found = await find(on, 'w', workspaceTable, id);
+      return found === undefined ? undefined : workspaceLine(found.record, null);
+    },
+    essence: ({ claude_key: _claude_key, ...rest }) => rest,
+    obstacle: async (on, { user, id, name, deleted_at }) => {
+      const [existing] = await on.rows<{ owner_id: string; removed: boolean }>(
+        'SELECT owner_id, removed FROM workspaces.workspaces WHERE id = $1',
+        [id],
+      );
+      if (existing?.removed === true) return leaving('workspace', id);
+      if (existing !== undefined && existing.owner_id !== user)
+        return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+      return nameObstacle(on, { owner: user, workspaceId: null, name, id }, deleted_at);
+    },
+    put: async (work, line) => {
+      const before = await find(work, 'w', workspaceTable, line.id);
+      const after = workspaceOf(line, before?.record, sealer);
+      await ensureUser(work, line.user);
+      putRecord(work, before !== undefined, workspaceTable, line.user, after);
+      work.announce(recordImported('workspace', line));
+    },
+  });
+}
+
+function projectLines(
+  access: Access,
+  { sealer }: WorkspacesRecordsOptions,
+): TableRecords<ProjectLine, Reads, WorkspacesWork> {
+  return new TableRecords<ProjectLine, Reads, WorkspacesWork>(access, {
+    page: (scope, after, limit) =>
+      page(access.reader, 'p', selected('p', projectTable), scope, after, limit, (row) =>
+        projectLine(recordOf('p', projectTable, row), ownerIn(row), scope.withSecrets ? sealer : null),
+      ),
+    stored: async (on, { id }) => {
+      const found = await find(on, 'p', projectTable, id);
+      return found === undefined ? undefined : projectLine(found.record, found.user, null);
+    },
+    essence: (line) => projectEssence(line, sealer),
+    obstacle: async (on, { user, id, workspace_id, name, deleted_at }, coming) => {
+      if (coming?.references !== true && (await find(on, 'w', workspaceTable, workspace_id))?.user !== user)
+        return orphan(`The workspace ${workspace_id}`);
+      if (await isLeaving(on, 'projects', id)) return leaving('project', id);
+      return nameObstacle(on, { owner: user, workspaceId: workspace_id, name, id }, deleted_at);
+    },
+    put: (work, line) => putProject(work, line, sealer),
+  });
+}
+
+function sessionLines(access: Access): TableRecords<WorkSessionLine, Reads, WorkspacesWork> {
+  return new TableRecords<WorkSessionLine, Reads, WorkspacesWork>(access, {
+    page: (scope, after, limit) =>
+      page(access.reader, 's', selected('s', sessionTable), scope, after, limit, (row) =>
+        sessionLine(recordOf('s', sessionTable, row), ownerIn(row)),
+      ),
+    stored: async (on, { id }) => {
+      const found = await find(on, 's', sessionTable, id);
+      return found === undefined ? undefined : sessionLine(found.record, found.user);
+    },
+    obstacle: async (on, { user, id, project_id, status }, coming) => {
+      if (coming?.references !== true && (await find(on, 'p', projectTable, project_id))?.user !== user)
+        return orphan(`The project ${project_id}`);
+      if (await isLeaving(on, 'sessions', id)) return leaving('session', id);
+      const holder = holdsSlot(status) ? await activeSession(on.sql, user, project_id) : null;
+      return holder === null || holder.id === id
+        ? null
+        : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+    },
+    put: async (work, line) => {
+      const { type: _type, user: _user, ...session } = line;
+      const before = await find(work, 's', sessionTable, line.id);
+      putRecord(work, before !== undefined, sessionTable, line.user, session);
+      work.announce(recordImported('session', line, { project: line.project_id }));
+    },
+  });
+}
+
+function taskLines(access: Access): TableRecords<TaskLine, Reads, WorkspacesWork> {
+  return new TableRecords<TaskLine, Reads, WorkspacesWork>(access, {
+    page: (scope, after, limit) =>
+      page(access.reader, 't', `${selected('t', taskTable)}, ${leaseColumns}`, scope, after, limit, (row) =>
+        taskLine(recordOf('t', taskTable, row), ownerIn(row), leaseOf(row)),
+      ),
+    stored: async (on, { id }) => {
+      const found = await find(on, 't', taskTable, id, `, ${leaseColumns}`);
+      return found === undefined ? undefined : taskLine(found.record, found.user, leaseOf(found.row));
+    },
+    essence: ({ lease: _lease, ...rest }) => rest,
+    obstacle: async (on, { user, session_id }, coming) =>
+      coming?.references === true || (await find(on, 's', sessionTable, session_id))?.user === user
+        ? null
+        : orphan(`The session ${session_id}`),
+    addAll: (work, lines) =>
+      addTasks(work, lines, (line, project) =>
+        work.announce(recordImported('task', line, { project, session: line.session_id })),
+      ),
+    put: putTask,
+  });
+}
+
+async function page<Line>(
+  reader: Reads,
+  alias: keyof typeof tables,
+  columns: string,
+  { user }: ExportScope,
+  after: string | null,
+  limit: number,
+  lineOf: (row: Row) => Line,
+): Promise<RecordPage<Line & { type: string }>> {
+  const rows = await reader.rows(
+    `SELECT ${columns}, ${alias}.owner_id FROM ${tables[alias]} WHERE ${live[alias]}
+      AND ${alias}.id > $1${user === null ? '' : ` AND ${alias}.owner_id = $2`}
+      ORDER BY ${alias}.id LIMIT ${limit}`,
+    [after ?? '', ...(user === null ? [] : [user])],
+  );
+  // Each line has the type of its kind of record.
+  const records = rows.map(lineOf) as (Line & { type: string })[];
+  return { records, after: rows.length < limit ? null : String(rows.at(-1)?.[`${alias}_id`]) };
 }
 
 interface Found<Item> {
