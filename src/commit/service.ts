@@ -45,6 +45,13 @@ export interface CommitServiceOptions {
   projects: Pick<References, 'project'>;
 }
 
+/** What one commit checks and does. */
+interface Parts {
+  checks: readonly Check[];
+  operations: readonly Operation[];
+  prepareMessage: ReturnType<CommitHome['messages']>;
+}
+
 /** Which part of a commit was refused, and why. */
 class PartRefused extends Error {
   constructor(
@@ -105,8 +112,10 @@ export class CommitService {
     try {
       // Checked before anything is prepared: on a repeat, a signature or a room may be refused.
       const before = await home.writer.answered(caller, idempotency);
-      const results =
-        before ?? (await prepareAndWrite(() => this.#write(acting, checks, operations, idempotency)));
+      const prepareMessage = home.messages(acting);
+      const write = (): Promise<unknown[]> =>
+        this.#write(acting, { checks, operations, prepareMessage }, idempotency);
+      const results = before ?? (await prepareAndWrite(write));
       const shown = (await home.delivered?.(operations, results)) ?? results;
       return { ok: true, results: shown, position: await position() };
     } catch (error) {
@@ -117,13 +126,11 @@ export class CommitService {
   /** The answer of each operation, from one transaction. */
   async #write(
     caller: Caller,
-    checks: readonly Check[],
-    operations: readonly Operation[],
+    { checks, operations, prepareMessage }: Parts,
     idempotency: Idempotency | null,
   ): Promise<unknown[]> {
     const { home, steps: domains, limits } = this.#options;
     const modified = new ModifiedBytes(limits);
-    const prepareMessage = home.messages(caller);
     const steps: Step<unknown>[] = [];
     const required: Step<void>[] = [];
     /** Which part of the commit each of `required` belongs to. */

@@ -76,7 +76,7 @@ export class PostgresCommit implements CommitHome {
    */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
-    const prepare = messaging.steps.prepareMessages(caller);
+    const prepare = messaging.steps.prepareMessages(caller, (count) => this.#runCount(count));
     return async (operation) => {
       const { message, keeping, nonce } = await prepare(operation);
       const said = 'room' in message ? message.message : message;
@@ -118,6 +118,14 @@ export class PostgresCommit implements CommitHome {
     if (!('room' in message)) return { placed: message, created: false };
     const { room, created } = await this.#options.openRoom(work, message);
     return { placed: { ...message.message, roomId: room.id, parentId: null }, created };
+  }
+
+  /** Counts the message in Redis. A message that Redis cannot count waits in the outbox. */
+  async #runCount(count: () => Promise<void>): Promise<void> {
+    if (performance.now() < this.#redisAwayUntilMs) return;
+    const counting = count().then(() => true, isRedisAway);
+    const isCounted = await within(this.#options.limits.commitRedisWaitSeconds * 1_000, counting);
+    if (isCounted !== true) this.#redisAwayUntilMs = performance.now() + redisAwayMs;
   }
 
   /** False if Redis does not answer in time. */

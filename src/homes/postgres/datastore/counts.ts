@@ -2,7 +2,7 @@
  * Document counts per namespace in PostgreSQL. Triggers append one row per namespace for every statement that
  * changes documents. So writers never wait for the same counter row, and rows that other programs write are
  * counted too. The count of a namespace is the sum of its rows; from time to time the rows are merged into
- * one.
+ * one. A row of version 0 is not a document (`missing.ts`).
  */
 import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
@@ -24,7 +24,7 @@ export const countsTables = `
     IF TG_OP = 'INSERT' THEN
       INSERT INTO agent_data_store_counts
         SELECT "userId", namespace, count(*), sum("sizeBytes"), max("updatedAt")
-          FROM added GROUP BY "userId", namespace;
+          FROM added WHERE version > 0 GROUP BY "userId", namespace;
     ELSIF TG_OP = 'UPDATE' THEN
       -- Updates of read counts change nothing that is counted here, and append no row.
       INSERT INTO agent_data_store_counts
@@ -37,7 +37,7 @@ export const countsTables = `
     ELSIF TG_OP = 'DELETE' THEN
       INSERT INTO agent_data_store_counts
         SELECT "userId", namespace, -count(*), -sum("sizeBytes"), NULL
-          FROM removed GROUP BY "userId", namespace;
+          FROM removed WHERE version > 0 GROUP BY "userId", namespace;
     ELSE
       DELETE FROM agent_data_store_counts;
     END IF;

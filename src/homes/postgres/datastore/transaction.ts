@@ -22,6 +22,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { query } from '../database/connection.js';
 import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
+import { keepMissing } from './missing.js';
 import {
   type DocumentRow,
   columnsRead,
@@ -73,6 +74,11 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
     removedKeys.flatMap((key) => locked.get(key)?.ctid ?? []),
   );
   putRecords(work, merged);
+  keepMissing(
+    work,
+    scope,
+    removals.flatMap(({ key }) => (locked.has(key) ? [] : [key])),
+  );
   const statement = agentsStatement(
     writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
   );
@@ -199,10 +205,7 @@ export async function restoreDocuments(
   );
 }
 
-/**
- * Locks the document, so that its version stays the same until the commit. A missing one is locked by its
- * key, and single writes do not wait for that lock.
- */
+/** Locks the document, so that its version stays the same until the commit. A missing one stays missing. */
 export async function requireDocumentVersion(
   work: Work,
   scope: Scope,
@@ -212,6 +215,7 @@ export async function requireDocumentVersion(
   const record = (await lockedDocuments(work, scope, [key])).get(key)?.record;
   const current = record !== undefined && isLive(record, work.nowMs) ? record.version : 0;
   requireVersion(scope, key, current, version);
+  if (record === undefined) keepMissing(work, scope, [key]);
 }
 
 /** Names cannot contain control characters, so a line break separates them safely. */

@@ -30,6 +30,7 @@ import {
   deleteLock,
   endOf,
   insertLock,
+  lockAcquisitions,
   lockColumns,
   lockTables,
   lockOf,
@@ -103,9 +104,10 @@ export class PostgresLocks implements LocksPort {
 
   requireLock(user: string, name: string, fence: number): PostgresStep<void> {
     const userId = userIdOf(user);
-    return new PostgresStep([lockRow(user)], async (work) =>
-      checkLockFence(heldLock(await lockedLock(work, userId, name), endOf, work.nowMs), name, fence),
-    );
+    return new PostgresStep([lockRow(user)], async (work) => {
+      if (fence === 0) lockAcquisitions(work, userId, user);
+      checkLockFence(heldLock(await lockedLock(work, userId, name), endOf, work.nowMs), name, fence);
+    });
   }
 
   async listLocks(user: string, { prefix, after, limit }: LockListRequest): Promise<LockList> {

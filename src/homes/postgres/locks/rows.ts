@@ -70,6 +70,19 @@ export async function addFence(work: Work, userId: string, user: string): Promis
   return Number(row?.fence);
 }
 
+/**
+ * Keeps every lock of the user from being acquired until the transaction ends: each acquisition changes the same row. A
+ * user who never had a lock has no such row. Then it is inserted and deleted again, and acquisitions wait for that.
+ */
+export function lockAcquisitions(work: Work, userId: string, user: string): void {
+  work.send(
+    `INSERT INTO locks.fences (user_id, user_name, fence) VALUES ($1, $2, 0)
+      ON CONFLICT (user_id) DO UPDATE SET fence = fences.fence`,
+    [userId, user],
+  );
+  work.send('DELETE FROM locks.fences WHERE user_id = $1 AND fence = 0', [userId]);
+}
+
 export function insertLock(work: Work, userId: string, lock: Lock): void {
   work.send(
     `INSERT INTO locks.locks (user_id, name, holder, fence, note, acquired_at, renewed_at, expires_at)

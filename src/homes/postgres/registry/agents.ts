@@ -281,10 +281,25 @@ export async function requireLease(
   agentId: string,
   fence: number,
 ): Promise<void> {
-  const lease = (await work.findLocked(userId, agentId))?.lease ?? null;
+  const agent = (await work.findLocked(userId, agentId)) ?? (await keepMissing(work, userId, agentId));
+  const lease = agent?.lease ?? null;
   // The sweeper may not have reached an expired lease yet.
   const current = lease === null ? 0 : settled(lease, work.leaseTimes, work.nowMs).fence;
   if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
+}
+
+/**
+ * Keeps an agent that does not exist from being made until the transaction ends: every insert of its id waits for the
+ * one here. Returns the agent if another transaction has just made it.
+ */
+async function keepMissing(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+): Promise<StoredAgent | undefined> {
+  if (!(await work.addOwner(agentId, userId ?? ''))) return work.findLocked(userId, agentId);
+  await work.removeOwners([agentId]);
+  return undefined;
 }
 
 export interface SweptLeases {
