@@ -182,3 +182,22 @@ test('old chains are deleted as a whole; a damaged backup is named', async () =>
   expect(ended.json<{ items: { ok: boolean }[] }>().items.map(({ ok }) => ok)).toEqual([true, false]);
   expect(ended.error()).toMatchObject({ code: 'damaged_backup' });
 });
+
+test('a store is backed up and restored into a new directory', async () => {
+  await json('agents', 'create', 'kept', '--user', 'bak', '--data', data);
+  const backups = path('whole');
+  expect(await json('backup', backups, '--data', data)).toMatchObject({ kind: 'full', parent: null });
+  await json('agents', 'create', 'later', '--user', 'bak', '--data', data);
+  expect(await json('backup', '--incremental', backups, '--data', data)).toMatchObject({
+    kind: 'incremental',
+  });
+  const restored = path('restored-whole');
+  expect(
+    (await stoa(['restore', backups, '--data', restored, '--json'])).json<{ chain: string[] }>().chain,
+  ).toHaveLength(2);
+  const names = (await stoa(['agents', 'ls', '--user', 'bak', '--data', restored, '--json']))
+    .json<{ items: { name: string }[] }>()
+    .items.map(({ name }) => name);
+  expect(names.toSorted()).toEqual(['kept', 'later']);
+  expect((await stoa(['restore', backups, '--data', restored])).status).not.toBe(0);
+});

@@ -1,22 +1,7 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import { useProgram } from './program.js';
+import { describe, expect, test } from 'vitest';
+import { useServedProgram } from './served.js';
 
-const { stoa, up, path } = useProgram();
-let data: string;
-let url: string;
-
-beforeAll(async () => {
-  data = path('data');
-  ({ url } = await up(data));
-});
-
-const run = (...args: string[]) => stoa([...args, '--data', data]);
-const json = async <Body>(...args: string[]): Promise<Body> => {
-  const ended = await run(...args, '--json');
-  if (ended.status !== 0)
-    throw new Error(`stoa ${args.join(' ')} ended with ${ended.status}: ${ended.stderr}`);
-  return ended.json<Body>();
-};
+const { server, run, json } = useServedProgram();
 
 describe('messaging', () => {
   test('a room is made, posted to, read, searched and cleaned', async () => {
@@ -42,6 +27,9 @@ describe('messaging', () => {
       first.id,
     ]);
     expect(await json('who', items[0]?.from ?? '')).toMatchObject({ name: 'scout', server_kept: true });
+    const scout = await json<{ id: string }>('who', 'scout', '--user', 'ada');
+    expect(scout).toMatchObject({ id: items[0]?.from, name: 'scout', proven: 'member' });
+    expect(await json('who', 'scout', '--keys', '--user', 'ada')).toMatchObject({ id: scout.id });
     expect(
       (await json<{ items: { name: string }[] }>('rooms', 'ls')).items.map(({ name }) => name),
     ).toContain('planning');
@@ -74,6 +62,6 @@ describe('messaging', () => {
 
   test('the built program serves the page and its files', async () => {
     for (const file of ['/', '/page/page.js', '/page/page.css', '/docs'])
-      expect((await fetch(url + file)).status, file).toBe(200);
+      expect((await fetch(server().url + file)).status, file).toBe(200);
   });
 });

@@ -76,9 +76,9 @@ it('a fence is checked in the transaction, against the lease as it is at the com
     const waiting = expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({
       code: 'fenced',
     });
-    await vi.waitFor(async () =>
-      expect(await query(sql, 'SELECT FROM pg_locks WHERE NOT granted')).toHaveLength(1),
-    );
+    // Suites share the server, so the waiting sessions of other databases do not count.
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await vi.waitFor(async () => expect(await query(sql, waits)).toHaveLength(1), 20_000);
     return { waiting };
   });
   await (
