@@ -51,6 +51,7 @@ export interface Groups {
   rooms: Group<typeof room.rooms, typeof roomSchemas.roomSchemas>;
   messages: Group<typeof room.messages, typeof roomSchemas.messageSchemas>;
   inbox: Group<typeof room.inbox, typeof roomSchemas.inboxSchemas>;
+  profiles: Group<typeof room.profiles, typeof roomSchemas.profileSchemas>;
   aicqRooms: Group<typeof messaging.aicqRooms, typeof messagingSchemas.aicqRoomSchemas>;
   aicqDirect: Group<typeof messaging.aicqDirect, typeof messagingSchemas.aicqDirectSchemas>;
   identities: Group<typeof messaging.identities, typeof messagingSchemas.identitySchemas>;

@@ -7,7 +7,7 @@ import { changeExamples, commitExamples } from './feed/examples.js';
 import { findExamples } from './find/examples.js';
 import { lockExamples } from './locks/examples.js';
 import { aicqDirectExamples, aicqRoomExamples, identityExamples } from './messaging/examples.js';
-import { inboxExamples, messageExamples, roomExamples } from './rooms/examples.js';
+import { inboxExamples, messageExamples, profileExamples, roomExamples } from './rooms/examples.js';
 import { backupExamples, blockExamples, serverExamples } from './operations/examples.js';
 import { agentExamples, linkExamples, tokenExamples, userExamples } from './registry/examples.js';
 import { projectExamples, sessionExamples, taskExamples, workspaceExamples } from './workspaces/examples.js';
@@ -30,6 +30,7 @@ const examples: { readonly [Name in GroupName]?: ExamplesOf<Name> } = {
   rooms: roomExamples,
   messages: messageExamples,
   inbox: inboxExamples,
+  profiles: profileExamples,
   aicqRooms: aicqRoomExamples,
   aicqDirect: aicqDirectExamples,
   identities: identityExamples,

@@ -24,6 +24,7 @@ export const groupSummaries: Readonly<Partial<Record<GroupName, string>>> = {
   rooms: 'Rooms of a user, and public rooms.',
   messages: 'Messages of rooms, with how far their authors are proven.',
   inbox: 'Direct messages.',
+  profiles: 'The identities and keys of agents.',
   aicqRooms: 'Rooms and their messages, by the rules of AICQ.',
   aicqDirect: 'Direct messages, by the rules of AICQ.',
 };

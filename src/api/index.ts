@@ -5,7 +5,7 @@ import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { locks } from './locks/operations.js';
 import { aicqDirect, aicqRooms, identities } from './messaging/operations.js';
-import { inbox, messages, rooms } from './rooms/operations.js';
+import { inbox, messages, profiles, rooms } from './rooms/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
 import { backups, blocks, server } from './operations/operations.js';
@@ -30,6 +30,7 @@ export const operations = {
   rooms,
   messages,
   inbox,
+  profiles,
   aicqRooms,
   aicqDirect,
   identities,

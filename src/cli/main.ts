@@ -199,7 +199,10 @@ function plainUsage(text: string): string {
       /^too many arguments(?: for '(.*?)')?\. Expected (\d+) arguments? but got (\d+)\.?/,
       'Too many arguments: expected $2, got $3.',
     )
-    .replace(/\s*\(Did you mean (?:one of )?(.*?)\?\)/, ' Did you mean "$1"?');
+    .replace(
+      /\s*\(Did you mean (?:one of )?(.*?)\?\)/,
+      (_, meant: string) => ` Did you mean "${meant.split(', ').join('" or "')}"?`,
+    );
 }
 
 function examplesText(examples: readonly string[]): string {

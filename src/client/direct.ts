@@ -1,7 +1,6 @@
 /** Direct messages through a server. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
-import { identities } from '../api/messaging/operations.js';
-import { inbox } from '../api/rooms/operations.js';
+import { inbox, profiles } from '../api/rooms/operations.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport/transport.js';
 import { followMessages } from './watch/follow.js';
@@ -60,14 +59,17 @@ export class DirectClient {
     this.#keys = keys;
   }
 
-  /** Encrypts for the recipient's current key and sends. The recipient is named by the id of its identity. */
+  /**
+   * Encrypts for the recipient's current key and sends. The recipient is the name of an agent of the same user,
+   * or the id of an identity.
+   */
   async send(recipient: string, text: string, settings: CallSettings = {}): Promise<SentMessage> {
-    const { public_key } = await methodsOf(this.#transport, 'identities', identities).get(
+    const { id, public_key } = await methodsOf(this.#transport, 'profiles', profiles).get(
       recipient,
       settings,
     );
     const body = await this.#keys().sealDirect(public_key, text);
-    return this.#calls.send({ to: recipient, body }, settings);
+    return this.#calls.send({ to: id, body }, settings);
   }
 
   /** The newest first; with `pending` the messages that are not acknowledged, oldest first. */

@@ -3,7 +3,7 @@ import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
 import { find } from '../api/find/operations.js';
 import { commits } from '../api/feed/operations.js';
 import { aicqRooms, identities } from '../api/messaging/operations.js';
-import { rooms } from '../api/rooms/operations.js';
+import { profiles, rooms } from '../api/rooms/operations.js';
 import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
 import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 import { checkIsJson } from '../datastore/documents/json.js';
@@ -47,7 +47,9 @@ export class Door {
   readonly rooms: Methods<'rooms'>;
   /** Direct messages to the caller, and from the caller to other agents. */
   readonly inbox: InboxClient;
-  /** Messaging identities: profiles and keys. */
+  /** The identities of agents, by the name or id of an agent, or by their own id. */
+  readonly profiles: Methods<'profiles'>;
+  /** Identities by the rules of AICQ: register, change, rotate. */
   readonly identities: Methods<'identities'>;
   protected readonly transport: Transport;
 
@@ -62,6 +64,7 @@ export class Door {
     this.locks = locksClient(transport);
     this.rooms = methodsOf(transport, 'rooms', rooms);
     this.inbox = inboxClient(transport);
+    this.profiles = methodsOf(transport, 'profiles', profiles);
     this.identities = methodsOf(transport, 'identities', identities);
   }
 

@@ -95,7 +95,7 @@ export class MessagingService {
     const authors = new Authors(writer, port, sealer);
     const keys = new RoomKeys(port, limits);
     const doors = new RoomDoors(port, keys);
-    const recipients = new Recipients({ authors, agents });
+    const recipients = new Recipients({ port, authors, agents });
     const drafts = new Drafts({
       port,
       limits,
@@ -118,7 +118,7 @@ export class MessagingService {
       adminAgent: adminAgent === null ? null : adminOf(adminAgent),
     });
     this.steps = steps;
-    this.identities = new Identities({ writer, port, limits, steps });
+    this.identities = new Identities({ writer, port, limits, steps, recipients });
     this.rooms = new Rooms({ writer, port, limits, steps, doors, hub });
     this.direct = new DirectMessages({ writer, port, steps, authors, recipients, hub });
   }

@@ -16,6 +16,7 @@ import type {
   RoomDraft,
   RoomPlace,
   RoomText,
+  RunCount,
 } from './messages/drafts.js';
 import type { Identity, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
@@ -282,7 +283,7 @@ export class MessagingSteps {
   /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
   postInCommit(caller: Caller): (operation: CommitMessage) => Promise<MessageInCommit> {
     const { port } = this.#options;
-    const prepare = this.prepareMessages(caller);
+    const prepare = this.prepareMessages(caller, (count) => count());
     return async (operation) => {
       const { message, basis, keeping, nonce } = await prepare(operation);
       const step: Step<CommittedMessage> =
@@ -294,8 +295,8 @@ export class MessagingSteps {
   }
 
   /** The messages of one commit after all checks, for homes that deliver them after the commit. */
-  prepareMessages(caller: Caller): (operation: CommitMessage) => Promise<CommitDraft> {
-    return this.#options.drafts.ofCommit(caller);
+  prepareMessages(caller: Caller, runCount: RunCount): (operation: CommitMessage) => Promise<CommitDraft> {
+    return this.#options.drafts.ofCommit(caller, runCount);
   }
 
   async #own(caller: Caller | null, id: string): Promise<Identity> {

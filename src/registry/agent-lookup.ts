@@ -43,6 +43,16 @@ export class AgentLookup {
   }
 
   /**
+   * The name of an agent by its name or id. A name is not looked up: what an agent wrote outlives the agent.
+   * The id of an identity stays as it is.
+   */
+  async nameOf(caller: Caller, nameOrId: string): Promise<string> {
+    if (isAgentId(nameOrId.toLowerCase())) return (await this.get(caller, nameOrId)).record.name;
+    if (!hasIdForm(nameOrId)) checkAgentName(nameOrId, this.#limits);
+    return nameOrId;
+  }
+
+  /**
    * The caller in the name of an agent, which may be given by its id. A name that no agent has yet is accepted:
    * its first write makes the agent.
    */
@@ -54,12 +64,21 @@ export class AgentLookup {
         fix: 'Leave out the agent, or sign the request with its key.',
       });
     }
-    const isId = isAgentId(nameOrId.toLowerCase());
-    const agent = isId ? (await this.get(caller, nameOrId)).record.name : nameOrId;
+    // An operator that names no user acts for the default user, not for the owner of any agent.
+    const agent = await this.nameOf({ ...caller, everyUser: false }, nameOrId);
     checkAgentName(agent, this.#limits);
     const acting = { ...caller, agent };
     await this.checkOwnName(acting);
     return acting;
+  }
+
+  /** The caller of a request: an id in Stoa-Agent becomes the name of its agent. Nearly no caller waits. */
+  named(caller: Caller): Caller | Promise<Caller> {
+    const { kind, agent } = caller;
+    if (kind !== 'agent' && agent !== null && isAgentId(agent.toLowerCase()))
+      return this.actingAs({ ...caller, agent: null }, agent);
+    const checked = this.checkOwnName(caller);
+    return checked instanceof Promise ? checked.then(() => caller) : caller;
   }
 
   /**
@@ -76,7 +95,12 @@ export class AgentLookup {
 
   /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key. */
   async identityOf(user: string, agent: string): Promise<string | undefined> {
-    return (await this.#port.identitiesOf(user, agent))[0];
+    return (await this.identitiesOf(user, agent))[0];
+  }
+
+  /** All identities that speak for an agent with their own keys. */
+  async identitiesOf(user: string, agent: string): Promise<readonly string[]> {
+    return this.#port.identitiesOf(user, agent);
   }
 
   /** Throws if a token uses the name of an agent with a key: acts under that name must be signed. */

@@ -200,10 +200,10 @@ class RoutePipeline {
     const { stoa } = this.#services;
     const caller = callerOf(principal, request, stoa.limits);
     const known = caller.everyUser ? undefined : stoa.identity.checkUser(caller.user);
-    const named = stoa.registry.agents.checkOwnName(caller);
+    const named = stoa.registry.agents.named(caller);
     return known instanceof Promise || named instanceof Promise
-      ? Promise.all([known, named]).then(() => this.#admit(request, reply, caller))
-      : this.#admit(request, reply, caller);
+      ? Promise.all([named, known]).then(([acting]) => this.#admit(request, reply, acting))
+      : this.#admit(request, reply, named);
   }
 
   #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {

@@ -55,6 +55,8 @@ const withoutCommand: Readonly<Record<string, string>> = {
   'console.signOut': 'A person signs out on the page; stoa token revoke ends any session.',
   'server.config': 'stoa config reads the settings of this shell without a server.',
   'backups.verify': 'stoa backup verify reads the directory without a server.',
+  'identities.get': 'stoa who reads profiles.get, which takes names.',
+  'identities.listKeys': 'As identities.get.',
   'identities.register': 'Needs the key of an agent, which a shell does not have.',
   'identities.update': 'As identities.register.',
   'identities.rotate': 'As identities.register.',

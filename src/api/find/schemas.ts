@@ -15,7 +15,7 @@ const about = {
   prefix: 'Only documents whose key begins with this text.',
   project: 'Only tasks of this project.',
   room: 'Only messages of this room.',
-  agent: 'Only what this agent wrote last.',
+  agent: 'Only what this agent wrote last, by its name or id.',
   since: 'Only what was written at this time or later (ISO 8601).',
   until: 'Only what was written before this time (ISO 8601).',
   mode:

@@ -1,4 +1,4 @@
-/** Examples of rooms, messages and the inbox under /v1. */
+/** Examples of rooms, messages, the inbox and identities under /v1. */
 import type { ExamplesOf } from '../example.js';
 
 const room = {
@@ -57,4 +57,26 @@ export const inboxExamples: ExamplesOf<'inbox'> = {
     answer: { id: message.id, to: message.from, ts: message.ts },
   },
   acknowledge: { request: { ids: [message.id] }, answer: { acknowledged: 1 } },
+};
+
+const publicKey = '11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
+
+export const profileExamples: ExamplesOf<'profiles'> = {
+  get: {
+    request: { identity: 'scout' },
+    answer: {
+      id: message.from,
+      name: 'scout',
+      email: null,
+      public_key: publicKey,
+      server_kept: true,
+      agent_id: '9d1f5a5b1c0c4f6d8f2f4f3f7f1e0b6a9d1f5a5b1c0c4f6d8f2f4f3f7f1e0b6a',
+      proven: 'member',
+      joined_at: '2026-01-31T09:00:00.000Z',
+    },
+  },
+  listKeys: {
+    request: { identity: 'scout' },
+    answer: { id: message.from, keys: [{ public_key: publicKey, from: '2026-01-31T09:00:00.000Z' }] },
+  },
 };

@@ -1,4 +1,4 @@
-/** Rooms, their messages and the inbox under /v1. A room is named by its name or its id. */
+/** Rooms, their messages, the inbox and identities under /v1. A room or an agent is named by its name or its id. */
 import type { OperationTable } from '../operation.js';
 
 const withKey = { headers: { key: 'x-aicq-room-key' } } as const;
@@ -91,5 +91,19 @@ export const inbox = {
     summary: 'Acknowledge direct messages, so that they are not delivered again',
     repeatable: true,
     ...own,
+  },
+} as const satisfies OperationTable;
+
+export const profiles = {
+  get: {
+    method: 'GET',
+    path: '/v1/identities/{identity}',
+    summary:
+      "Get the identity of one of the user's agents, by the agent's name or id, or any identity by its id",
+  },
+  listKeys: {
+    method: 'GET',
+    path: '/v1/identities/{identity}/keys',
+    summary: 'List every key that an identity has had, oldest first',
   },
 } as const satisfies OperationTable;

@@ -1,9 +1,9 @@
-/** The schemas of rooms, messages and the inbox under /v1. */
+/** The schemas of rooms, messages, the inbox and identities under /v1. */
 import { z } from 'zod';
-import { proofSchema } from '../messaging/schemas.js';
+import { keySchema, proofSchema } from '../messaging/schemas.js';
 import { pageOf, pageQuery, pathSegment, queryBoolean, queryInteger } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
-import type { inbox, messages, rooms } from './operations.js';
+import type { inbox, messages, profiles, rooms } from './operations.js';
 
 const time = z.iso.datetime();
 const retentionSeconds = z
@@ -195,3 +195,30 @@ export const inboxSchemas = {
     answers: { 200: z.object({ acknowledged: z.int() }) },
   },
 } satisfies SchemasOf<typeof inbox>;
+
+const identityParams = z.object({
+  identity: pathSegment.describe("The name or the id of one of the user's agents, or the id of an identity."),
+});
+
+export const profileSchema = z
+  .object({
+    id: z.string(),
+    name: z.string().nullable().describe('The name that the identity shows. Only `proven` says who it is.'),
+    email: z.string().nullable(),
+    public_key: z.string().describe('Ed25519, in base64.'),
+    server_kept: z.boolean().describe('The server keeps the key and signs for the agent.'),
+    agent_id: z.string().nullable().describe("The agent, if it is one of the user's."),
+    proven,
+    joined_at: time,
+  })
+  .meta({ id: 'IdentityProfile' });
+
+export const profileSchemas = {
+  get: { params: identityParams, answers: { 200: profileSchema } },
+  listKeys: {
+    params: identityParams,
+    answers: {
+      200: z.object({ id: z.string(), keys: z.array(keySchema) }).meta({ id: 'IdentityKeys' }),
+    },
+  },
+} satisfies SchemasOf<typeof profiles>;

@@ -42,9 +42,9 @@ export const messagingCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'who <agent>',
-    about: 'Show the profile and key of a messaging identity',
+    about: 'Show the identity and key of an agent, by its name or id',
     options: [['--keys', 'Show every key that the identity has had']],
-    examples: ['stoa who 6f0c1b0a-0000-4000-8000-000000000000'],
+    examples: ['stoa who scout', 'stoa who 6f0c1b0a-0000-4000-8000-000000000000 --keys'],
     action: async () => (await import('../commands/messaging/who.js')).who,
   },
   {

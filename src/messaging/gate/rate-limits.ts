@@ -29,6 +29,7 @@ export function rateLimitTable(limits: Limits): readonly RateLimit[] {
   return [
     row('POST /register', 'register', 'address', limits.registrationsPerHourMax, hour),
     row('GET /who/', 'who', 'address', limits.profileReadsPerMinuteMax, minute),
+    row('GET /v1/identities/', 'who', 'address', limits.profileReadsPerMinuteMax, minute),
     row('PATCH /who/', 'profile', 'agent', limits.profileChangesPerHourMax, hour),
     row('POST /who/', 'profile', 'agent', limits.profileChangesPerHourMax, hour),
     row('GET /channels', 'channels', 'address', limits.channelReadsPerMinuteMax, minute),

@@ -9,6 +9,7 @@ import type { SignedRequest } from './authentication.js';
 import type { Identity, IdentityKey } from '../model.js';
 import type { MessagingPort } from '../port.js';
 import type { CheckedSignature } from './proof.js';
+import type { Recipients } from './recipients.js';
 import { refuse } from '../refusals.js';
 import { type MessagingSteps, type ProfileChange, type Registration, writePrepared } from '../steps.js';
 import { canonicalUuid } from './uuid.js';
@@ -33,6 +34,7 @@ export interface IdentitiesOptions {
   port: MessagingPort;
   limits: Limits;
   steps: MessagingSteps;
+  recipients: Recipients;
 }
 
 export class Identities {
@@ -40,12 +42,14 @@ export class Identities {
   readonly #port: MessagingPort;
   readonly #limits: Limits;
   readonly #steps: MessagingSteps;
+  readonly #recipients: Recipients;
 
-  constructor({ writer, port, limits, steps }: IdentitiesOptions) {
+  constructor({ writer, port, limits, steps, recipients }: IdentitiesOptions) {
     this.#writer = writer;
     this.#port = port;
     this.#limits = limits;
     this.#steps = steps;
+    this.#recipients = recipients;
   }
 
   /**
@@ -65,6 +69,16 @@ export class Identities {
     const identity = await this.#port.identity(canonical);
     if (identity === undefined) throw refuse('agentUnknown');
     return identity;
+  }
+
+  /** The identity with this id, or of the caller's agent with this name or id. */
+  find(caller: Caller, reference: string): Promise<Identity> {
+    return this.#recipients.find(caller, reference);
+  }
+
+  /** The ids of the identities under which an agent writes messages. */
+  of(user: string, agent: string): Promise<string[]> {
+    return this.#recipients.identitiesOf(user, agent);
   }
 
   async keys(id: string): Promise<IdentityKey[]> {

@@ -46,7 +46,7 @@ export class KnownAuthors {
     }
     if (wanted.size > 0)
       for (const [id, identity] of await this.#port.identities([...wanted])) {
-        const author = authorOf(identity);
+        const author = knownAuthorOf(identity);
         this.#known.set(id, author);
         found.set(id, author);
       }
@@ -55,7 +55,7 @@ export class KnownAuthors {
 }
 
 /** The server keeps keys only for agents of its users. */
-function authorOf({ name, link, serverKept }: Identity): KnownAuthor {
+export function knownAuthorOf({ name, link, serverKept }: Identity): KnownAuthor {
   return { name: link?.agentName ?? name, user: link?.user ?? (serverKept ? someUser : null) };
 }
 

@@ -87,6 +87,9 @@ export type CommitDraft = (Draft<NewMessage | NewDirectMessage> | Draft<OpeningM
   nonce: { agentId: string; nonce: string } | null;
 };
 
+/** Runs the count of a message, or does without it where the counters do not answer. */
+export type RunCount = (count: () => Promise<void>) => Promise<void>;
+
 type SignedBody = Omit<NewMessage, 'roomId' | 'parentId'>;
 
 /** The author, and the signature that proves it, if any. */
@@ -183,10 +186,21 @@ export class Drafts {
     return { ...signed, message: { ...signed.message, to } };
   }
 
-  /** Prepares the messages of one commit, in order. */
-  ofCommit(caller: Caller): (operation: CommitMessage) => Promise<CommitDraft> {
+  /**
+   * Prepares the messages of one commit, in order. Each counts against the rate of its author like a request: once,
+   * however often the commit is prepared.
+   */
+  ofCommit(caller: Caller, runCount: RunCount): (operation: CommitMessage) => Promise<CommitDraft> {
     const newRooms = new Map<string, NewRoomKey>();
-    return (operation) => this.#ofCommit(caller, operation, newRooms);
+    const counted = new Set<CommitMessage>();
+    return async (operation) => {
+      const author = await this.#signerOf(caller, operation);
+      const path = operation.op === 'room.post' ? '/room/x' : '/dm/x';
+      if (!counted.has(operation))
+        await runCount(() => this.#options.gate.count(author.caller ?? caller, 'POST', path));
+      counted.add(operation);
+      return this.#ofCommit(caller, author, operation, newRooms);
+    };
   }
 
   /**
@@ -195,11 +209,11 @@ export class Drafts {
    */
   async #ofCommit(
     caller: Caller,
+    author: Signing,
     operation: CommitMessage,
     newRooms: Map<string, NewRoomKey>,
   ): Promise<CommitDraft> {
     const { gate, recipients } = this.#options;
-    const author = await this.#signerOf(caller, operation);
     const draft =
       operation.op === 'room.post'
         ? await this.toRoom(

@@ -1,6 +1,7 @@
 /** Access to rooms: finds the room of a request, by id or name, and checks its owner and its key. */
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
+import { didYouMean } from '../../core/text/nearest.js';
 import type { Room } from '../model.js';
 import { roomNameOf } from '../names.js';
 import type { MessagingPort } from '../port.js';
@@ -30,6 +31,8 @@ export interface EnteredRoom {
 
 /** Public rooms of one name that are compared. */
 const namesakesMax = 20;
+/** So many rooms of a user are compared with an unknown name. */
+const namesComparedMax = 100;
 
 export class RoomDoors {
   readonly #port: MessagingPort;
@@ -66,8 +69,8 @@ export class RoomDoors {
     const id = canonicalRoomId(given);
     if (id === undefined && byName !== true) throw refuse('roomId');
     const room = id === undefined ? await this.#named(caller, given) : await this.#port.room(id);
-    if (room === undefined || !canSeeRoom(caller, room)) throw unknownRoom(given);
-    return room;
+    if (room !== undefined && canSeeRoom(caller, room)) return room;
+    throw unknownRoom(given, id === undefined ? await this.#someNames(caller) : []);
   }
 
   /**
@@ -103,6 +106,14 @@ export class RoomDoors {
     return first;
   }
 
+  /** Names of the user's rooms, to compare with an unknown one. */
+  async #someNames(caller: Caller | null): Promise<string[]> {
+    const user = userOf(caller);
+    return user === null
+      ? []
+      : (await this.#port.ownRooms(user, null, namesComparedMax)).map(({ name }) => name);
+  }
+
   /** The public room of that name that an agent of the user created; the oldest of several. */
   async #publicBy(user: string, name: string): Promise<Room | undefined> {
     const rooms = await this.#port.publicRoomsNamed(name, namesakesMax);
@@ -123,9 +134,9 @@ export function requireWrite(caller: Caller | null, { owner }: Pick<Room, 'owner
   });
 }
 
-export function unknownRoom(given: string): StoaError {
+export function unknownRoom(given: string, known: readonly string[] = []): StoaError {
   return refuse('roomUnknown', {
-    about: `Unknown room "${given.slice(0, 100)}".`,
+    about: `Unknown room "${given.slice(0, 100)}".${didYouMean(given.slice(0, 100), known)}`,
     fix: 'Check the name or id with "stoa rooms ls" or GET /v1/rooms. A room of another user is not shown.',
     details: { field: 'room' },
   });

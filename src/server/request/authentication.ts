@@ -142,7 +142,7 @@ function userOf(principal: ProvenPrincipal, named: string | undefined, limits: L
 
 function agentOf(principal: ProvenPrincipal, named: string | undefined): string | null {
   if (principal.kind !== 'agent') return named ?? null;
-  if (named !== undefined && named !== principal.agent) {
+  if (named !== undefined && named !== principal.agent && named.toLowerCase() !== principal.agentId) {
     throw new StoaError(
       'forbidden',
       'The Stoa-Agent header is not the name of the agent that signed the request.',

@@ -26,6 +26,15 @@ async function messagePath(running: Running): Promise<string> {
   return `/v1/rooms/${room}/messages/${id}`;
 }
 
+/** The name of an agent of alice that has an identity. */
+async function namedAgent({ stoa }: Running): Promise<string> {
+  const scout = { ...alice, agent: 'row' };
+  // An agent exists from its first write.
+  await stoa.data.set(scout, 'rows', 'first', 1);
+  await stoa.messaging.direct.recipientOf(scout);
+  return scout.agent;
+}
+
 export const roomRows: Record<string, Row> = {
   'GET /v1/rooms': { request: () => ({ path: '/v1/rooms' }), status: all },
   'POST /v1/rooms': {
@@ -69,16 +78,22 @@ export const roomRows: Record<string, Row> = {
   },
   'GET /v1/inbox': { request: () => ({ path: '/v1/inbox' }), status: all },
   'POST /v1/inbox': {
-    request: async ({ stoa }) => {
-      const scout = { ...alice, agent: 'row' };
-      // An agent exists from its first write.
-      await stoa.data.set(scout, 'rows', 'first', 1);
-      return {
-        path: '/v1/inbox',
-        body: { to: await stoa.messaging.direct.recipientOf(scout), body: 'row' },
-      };
-    },
+    request: async (running) => ({
+      path: '/v1/inbox',
+      body: {
+        to: (await running.stoa.messaging.identities.find(alice, await namedAgent(running))).id,
+        body: 'row',
+      },
+    }),
     status: made,
+  },
+  'GET /v1/identities/{identity}': {
+    request: async (running) => ({ path: `/v1/identities/${await namedAgent(running)}` }),
+    status: read,
+  },
+  'GET /v1/identities/{identity}/keys': {
+    request: async (running) => ({ path: `/v1/identities/${await namedAgent(running)}/keys` }),
+    status: read,
   },
   'POST /v1/inbox/ack': {
     request: () => ({ path: '/v1/inbox/ack', body: { ids: ['01ARZ3NDEKTSV4RRFFQ69G5FAV'] } }),

@@ -65,8 +65,8 @@ export const signatureAuthenticator: Authenticator = {
   },
 };
 
-/** Rooms and the inbox under /v1 are messaging: an identity needs no link for public rooms and its own inbox. */
-const needsNoLink = /^\/v1\/(rooms|inbox)(\/|$)/;
+/** These routes are messaging: an identity needs no link for public rooms, its own inbox and profiles. */
+const needsNoLink = /^\/v1\/((rooms|inbox)(\/|$)|identities\/[^/]+(\/keys)?$)/;
 
 /** Messaging bodies are small, and their errors must come in AICQ's order. */
 function isMessagingRoute(request: FastifyRequest): boolean {

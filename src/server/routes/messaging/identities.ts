@@ -1,22 +1,10 @@
 /** The handlers of messaging identities. */
-import type { z } from 'zod';
 import { identities } from '../../../api/messaging/operations.js';
-import { identitySchemas, type keySchema } from '../../../api/messaging/schemas.js';
+import { identitySchemas } from '../../../api/messaging/schemas.js';
 import { canonicalUuid } from '../../../messaging/identities/uuid.js';
-import { shownProof } from '../../../messaging/identities/proof.js';
-import type { IdentityKey } from '../../../messaging/model.js';
 import { answer, routesOf } from '../../route.js';
 import { limited, signatureOf } from './gate.js';
-import { endStreamsOf, readFields, readOptionalTexts, shownProfile } from './wire.js';
-
-function shownKey({ publicKey, fromMs, untilMs, proof }: IdentityKey): z.output<typeof keySchema> {
-  return {
-    public_key: publicKey,
-    from: new Date(fromMs).toISOString(),
-    ...(untilMs !== null && { until: new Date(untilMs).toISOString() }),
-    ...(proof !== null && { sig: proof.signature, proof: shownProof(proof, publicKey) }),
-  };
-}
+import { endStreamsOf, readFields, readOptionalTexts, shownKey, shownProfile } from './wire.js';
 
 export const identityRoutes = routesOf('identities', identities, identitySchemas, {
   register: limited(async ({ request, rawBody }, messaging) => {

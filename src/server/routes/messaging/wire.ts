@@ -6,12 +6,14 @@ import type { z } from 'zod';
 import type {
   channelSchema,
   directSchema,
+  keySchema,
   messageSchema,
   profileSchema,
 } from '../../../api/messaging/schemas.js';
 import type { FastifyRequest } from 'fastify';
 import type { EventStreams } from '../../answer/event-stream.js';
-import type { DirectMessage, Identity, Message, Room } from '../../../messaging/model.js';
+import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import { shownProof } from '../../../messaging/identities/proof.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { SearchPosition } from '../../../messaging/rooms/search.js';
@@ -222,6 +224,15 @@ export function shownProfile(identity: Identity): z.output<typeof profileSchema>
     joined_at: secondsIso(createdAtMs),
     ...(proven && { proven: true as const }),
     ...(serverKept && { server_kept: true as const }),
+  };
+}
+
+export function shownKey({ publicKey, fromMs, untilMs, proof }: IdentityKey): z.output<typeof keySchema> {
+  return {
+    public_key: publicKey,
+    from: isoTime(fromMs),
+    ...(untilMs !== null && { until: isoTime(untilMs) }),
+    ...(proof !== null && { sig: proof.signature, proof: shownProof(proof, publicKey) }),
   };
 }
 
