@@ -70,7 +70,10 @@ describe('the registry of several servers on one PostgreSQL', () => {
     const settledLate = Promise.allSettled([late]);
     await expect
       .poll(async () =>
-        query(here!.sql, "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"),
+        query(
+          here!.sql,
+          "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'",
+        ),
       )
       .toHaveLength(1);
     gate.emit('open');
