@@ -75,7 +75,8 @@ export function stepOf(
       return workspaces.createTask(caller, session_id, input);
     }
     case 'task.claim': {
-      const { op: _, project_id, ...input } = operation;
+      // The caller is this agent already.
+      const { op: _, project_id, agent_id: _agent, ...input } = operation;
       return workspaces.claimNow(caller, project_id, input);
     }
     case 'task.heartbeat':

@@ -183,10 +183,8 @@ export class CommitService {
 
   /** A check or an operation with the id of the agent or the project that it names. */
   async #named<Part extends Check | Operation>(caller: Caller, part: Part): Promise<Part> {
-    if ('op' in part && part.op === 'task.claim') {
-      const project_id = await this.#options.projects.project(caller, part.project_id);
-      return { ...part, project_id, agent_id: undefined };
-    }
+    if ('op' in part && part.op === 'task.claim')
+      return { ...part, project_id: await this.#options.projects.project(caller, part.project_id) };
     return 'agent_id' in part && typeof part.agent_id === 'string' && !isSession(part)
       ? { ...part, agent_id: await this.#options.agents.idOf(caller, part.agent_id) }
       : part;

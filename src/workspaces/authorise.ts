@@ -12,15 +12,7 @@ export function holderOf({ agent, user }: Caller): string {
   return agent ?? user;
 }
 
-/** The caller in the name of the agent that a request names. A signed agent acts only in its own name. */
-export function actingAs(caller: Caller, named: string | null | undefined): Caller {
-  checkOwnName(caller, named);
-  return caller.kind === 'agent' || named === undefined || named === null
-    ? caller
-    : { ...caller, agent: named };
-}
-
-/** A signed agent claims tasks and opens sessions only in its own name. It may leave the name out. */
+/** A signed agent opens sessions only in its own name. It may leave the name out. */
 export function checkOwnName({ kind, agentId, agent }: Caller, named: string | null | undefined): void {
   if (kind !== 'agent' || named === undefined || named === null || named === agentId || named === agent)
     return;

@@ -61,7 +61,6 @@ export function checkTaskBounds(input: NewTask | TaskPatch, limits: Limits): voi
 }
 
 export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {
-  checkBytes('agent_id', input.agent_id, 'agentHeaderBytesMax', limits);
   checkNumber('lease_seconds', input.lease_seconds, 0, 'taskLeaseSecondsMax', limits);
   for (const field of ['labels', 'without_labels', 'skills'] as const)
     checkLabels(field, input[field], 'claimLabelsMax', limits);

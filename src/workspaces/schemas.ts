@@ -167,8 +167,7 @@ export const taskPatchSchema = z.strictObject({
 
 const fence = z.int().min(1).describe('The fencing number that the claim returned');
 
-export const claimRequestSchema = z.strictObject({
-  agent_id: text.min(1).optional().describe('Who claims the task. Default: the calling agent'),
+export const claimSchema = z.strictObject({
   lease_seconds: z.number().positive().optional(),
   wait: z.number().min(0).optional().describe('Seconds to wait for a task when none is ready'),
   labels: labels.optional().describe('Only a task that has all these labels'),
@@ -176,6 +175,11 @@ export const claimRequestSchema = z.strictObject({
   skills: labels
     .optional()
     .describe('Only a task whose labels are all in this list. A task without labels needs no skill'),
+});
+/** A claim at a door, which may name the agent. The service takes the agent of its caller. */
+export const claimRequestSchema = z.strictObject({
+  agent_id: text.min(1).optional().describe('Who claims the task. Default: the calling agent'),
+  ...claimSchema.shape,
 });
 export const heartbeatRequestSchema = z.strictObject({ fence });
 export const completeRequestSchema = z.strictObject({
@@ -243,7 +247,7 @@ export type NewSession = z.output<typeof newSessionSchema>;
 export type SessionPatch = z.output<typeof sessionPatchSchema>;
 export type NewTask = z.output<typeof newTaskSchema>;
 export type TaskPatch = z.output<typeof taskPatchSchema>;
-export type ClaimRequest = z.output<typeof claimRequestSchema>;
+export type ClaimRequest = z.output<typeof claimSchema>;
 export type CompleteRequest = z.output<typeof completeRequestSchema>;
 export type AskRequest = z.output<typeof askRequestSchema>;
 export type AnswerRequest = z.output<typeof answerRequestSchema>;

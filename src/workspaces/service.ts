@@ -318,11 +318,11 @@ export class WorkspacesService {
     { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
     const id = await this.references.project(caller, projectId);
-    const { step, waitMs, filter, acting } = this.steps.claimTask(caller, id, body);
+    const { step, waitMs, filter } = this.steps.claimTask(caller, id, body);
     if (signal?.aborted === true) return null;
     const { waiters } = this.port;
     const wait = { waiters, projectId: id, filter, waitMs, signal };
-    const request = { caller: acting, idempotency, isAnswer: hasClaim };
+    const request = { caller, idempotency, isAnswer: hasClaim };
     return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
 

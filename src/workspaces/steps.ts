@@ -6,7 +6,7 @@ import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
-import { actingAs, answererOf, checkOwnName, holderOf, ownerOf, reporterOf } from './authorise.js';
+import { answererOf, checkOwnName, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
   checkClaimBounds,
   checkProjectBounds,
@@ -183,21 +183,20 @@ export class WorkspacesSteps {
     caller: Caller,
     projectId: string,
     body: Unchecked,
-  ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter; acting: Caller } {
+  ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter } {
     requireWriteScope(caller);
-    const request = validate(schemas.claimRequestSchema, body);
+    const request = validate(schemas.claimSchema, body);
     checkClaimBounds(request, this.#limits);
-    const acting = actingAs(caller, request.agent_id);
     const filter = claimFilter(request);
     const step = this.#port.claimTask(
       ownerOf(caller),
       checkId('project', projectId),
-      holderOf(acting),
+      holderOf(caller),
       request.lease_seconds ?? this.#limits.taskLeaseSeconds,
       filter,
     );
     const waitMs = Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000;
-    return { step, waitMs, filter, acting };
+    return { step, waitMs, filter };
   }
 
   /** A claim beside other steps never waits: null when no task is ready. */

@@ -75,13 +75,12 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
     new TaskQueue(stoa.workspaces, caller).add(params.project_id, body, { idempotency }),
   ready: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listReadyTasks(caller, params.project_id, query),
-  claim: async ({ stoa, caller, params, body, reply, idempotency }) => {
-    const acting = await stoa.registry.agents.actingAs(caller, body.agent_id);
+  claim: async ({ stoa, caller, params, body: { agent_id, ...claim }, reply, idempotency }) => {
+    const acting = await stoa.registry.agents.actingAs(caller, agent_id);
     // A task must not go to a client that has disconnected while it waited.
-    const signal = (body.wait ?? 0) > 0 ? disconnectSignal(reply) : undefined;
+    const signal = (claim.wait ?? 0) > 0 ? disconnectSignal(reply) : undefined;
     const options = { signal, idempotency };
-    const request = { ...body, agent_id: undefined };
-    return (await stoa.workspaces.claimTask(acting, params.project_id, request, options)) ?? answer(204);
+    return (await stoa.workspaces.claimTask(acting, params.project_id, claim, options)) ?? answer(204);
   },
   get: ({ stoa, caller, params }) => stoa.workspaces.getTask(caller, params.task_id),
   update: ({ stoa, caller, params, body, ifVersion }) =>

@@ -121,7 +121,7 @@ export function labelTests(
       ] as const)
         made.push(await service.createTask(user, place.sessionId, { command: 'x', labels: [...labels] }));
       const at = (...indexes: number[]): string[] => indexes.map((index) => made[index]!.id);
-      const claim = await service.claimTask(user, here.projectId, { agent_id: 'holder-1' });
+      const claim = await service.claimTask({ ...user, agent: 'holder-1' }, here.projectId);
       await service.cancelTask(user, made[3]!.id);
       expect(claim?.task.id).toBe(made[0]!.id);
       for (const limit of [1, 2, 100]) {

@@ -110,7 +110,7 @@ export function questionTests(
       await expect(service.heartbeatTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
         code: 'fenced',
       });
-      const waiting = service.claimTask(ada, projectId, { wait: 30, agent_id: 'worker-2' });
+      const waiting = service.claimTask({ ...ada, agent: 'worker-2' }, projectId, { wait: 30 });
       expect(await service.answerQuestion(person, task.id, { answer: 'Yes' })).toMatchObject({
         status: 'pending',
         attempts: 0,

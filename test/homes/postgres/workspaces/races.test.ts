@@ -44,7 +44,7 @@ async function standStill(count: number): Promise<void> {
 it('a holder is refused if its task got a new holder while it waited', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
-  const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
+  const claim = await bench.service.claimTask({ ...ada, agent: 'first' }, projectId);
   const { id } = claim!.task;
   const first = { ...ada, agent: 'first' };
   const verbs = [
@@ -79,7 +79,7 @@ it('a completion whose task got a new holder does not undo those that share its 
   const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 4);
   const claims = await Promise.all(
-    Array.from({ length: 4 }, () => bench.service.claimTask(ada, projectId, { agent_id: 'first' })),
+    Array.from({ length: 4 }, () => bench.service.claimTask({ ...ada, agent: 'first' }, projectId)),
   );
   const first = { ...ada, agent: 'first' };
   const [lost] = claims;
@@ -110,7 +110,7 @@ it('a completion that waits for a locked task does not hold up those that share 
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 3);
   const claims = await Promise.all(
-    Array.from({ length: 3 }, () => bench.service.claimTask(ada, projectId, { agent_id: 'first' })),
+    Array.from({ length: 3 }, () => bench.service.claimTask({ ...ada, agent: 'first' }, projectId)),
   );
   const first = { ...ada, agent: 'first' };
   const { late } = await transaction(sql, async (tx) => {
@@ -129,7 +129,7 @@ it('claims at the same moment get different tasks, and those without a task get 
   await makeTasks(bench.service, ada, sessionId, 5);
   const holders = Array.from({ length: 8 }, (_, index) => `holder-${index}`);
   const claims = await Promise.all(
-    holders.map((agent_id) => bench.service.claimTask(ada, projectId, { agent_id })),
+    holders.map((agent) => bench.service.claimTask({ ...ada, agent }, projectId)),
   );
   const taken = claims.flatMap((claim) => (claim === null ? [] : [claim]));
   expect(new Set(taken.map(({ task }) => task.id)).size).toBe(5);
@@ -195,7 +195,7 @@ it('claims at the same moment wake an idle session once', async () => {
 it('a commit is refused if its task got a new holder while it waited', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
-  const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
+  const claim = await bench.service.claimTask({ ...ada, agent: 'first' }, projectId);
   const { id } = claim!.task;
   const { waiting } = await transaction(sql, async (tx) => {
     await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [id]);

@@ -59,7 +59,7 @@ it('the tasks of a lost agent become ready again in the transaction that ends it
   try {
     const { projectId, sessionId } = await makePlace(bench.service, ada);
     const [task] = await makeTasks(bench.service, ada, sessionId, 1);
-    const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    const claim = await bench.service.claimTask({ ...ada, agent: 'scout' }, projectId);
     const lose = (then: () => void): Promise<void> =>
       bench.base.writer.transact(async (work) => {
         await bench.port.releaseClaims(work, 'ada', ['agent-id', 'scout']);
@@ -89,7 +89,7 @@ it('tasks of a lost agent that are locked, or too many for one step, follow afte
   try {
     const { projectId, sessionId } = await makePlace(bench.service, ada);
     const tasks = await makeTasks(bench.service, ada, sessionId, 5);
-    for (const _task of tasks) await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    for (const _task of tasks) await bench.service.claimTask({ ...ada, agent: 'scout' }, projectId);
     const statuses = async (): Promise<string[]> =>
       (await Promise.all(tasks.map(({ id }) => bench.service.getTask(ada, id)))).map(({ status }) => status);
     await transaction(other, async (tx) => {
@@ -103,7 +103,7 @@ it('tasks of a lost agent that are locked, or too many for one step, follow afte
     });
     await vi.waitFor(async () => expect(new Set(await statuses())).toEqual(new Set(['pending'])), 20_000);
     // Later claims are not those that were lost.
-    await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    await bench.service.claimTask({ ...ada, agent: 'scout' }, projectId);
     await bench.sweep();
     expect((await statuses()).filter((status) => status === 'running')).toHaveLength(1);
   } finally {
