@@ -3,6 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { openPostgres, query } from '../src/homes/postgres/database/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
 import { emptyPostgres, sharedRedis } from './servers/shared.js';
+import { eventually } from './until.js';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -62,7 +63,7 @@ test('if one part cannot be opened, the parts opened before are closed', async (
   });
   await expect(opening).rejects.toMatchObject({ code: 'backend_unavailable' });
   const sql = await openPostgres(new URL(url));
-  await vi.waitFor(async () =>
+  await eventually(async () =>
     expect(
       await query(
         sql,

@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { waitMsMax } from './until.js';
 
 /**
  * Suites that are short, start no program and close what they open. They share processes, in which the
@@ -63,6 +64,7 @@ const resolve = { dedupe: ['@langchain/langgraph-checkpoint'] };
 const common = {
   testTimeout: 60_000,
   hookTimeout: 120_000,
+  expect: { poll: { timeout: waitMsMax } },
   pool: 'forks' as const,
   // Suites wait for disks and servers more than they compute.
   maxWorkers: 3,

@@ -4,13 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoaOptions } from '../../src/index.js';
 import { type LimitName, limitDefinitions } from '../../src/core/settings/limits.js';
 import { type RunningServer, runningServer } from '../cli/program.js';
 import { compiledSources } from '../compiled.js';
 import { sharedHome } from '../servers/shared.js';
 import { attack, lostAcknowledgements } from './attack.js';
+import { eventually } from '../until.js';
 
 /** On each home; `npm run attack` sends more. */
 const requests = Number(process.env['ATTACK_REQUESTS'] ?? 2_000);
@@ -116,10 +117,7 @@ describe.each(attacked)('on $name', ({ name, home, servers: count, requests: sen
     const lost = await lostAcknowledgements(again.url, report);
     expect({ faults, stalls, lost }).toEqual({ faults: [], stalls: [], lost: [] });
     // The search index follows records that expire, a little later.
-    await vi.waitFor(async () => expect(await findingsOf(again)).toEqual([]), {
-      timeout: 20_000,
-      interval: 500,
-    });
+    await eventually(async () => expect(await findingsOf(again)).toEqual([]), 500);
     await again.end('SIGTERM');
     expect(report.streams).toBe(6);
     // Enough of them were valid to pass the checks.

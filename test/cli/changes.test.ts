@@ -29,7 +29,7 @@ describe('changes', () => {
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
     let talk = '';
     child.stderr.on('data', (chunk: Buffer) => (talk += chunk.toString()));
-    await expect.poll(() => talk, { timeout: 20_000 }).toContain('Live at');
+    await expect.poll(() => talk).toContain('Live at');
     let lines = '';
     child.stdout.on('data', (chunk: Buffer) => (lines += chunk.toString()));
     // The stream opens a moment after the program says so; each agent is another chance to see it.

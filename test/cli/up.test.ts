@@ -34,7 +34,7 @@ describe('a server', () => {
 
   test('in memory prints its token with --json', async () => {
     const server = follow(['up', '--engine', 'memory', '--port', '0', '--json']);
-    await expect.poll(() => server.lines().length, { timeout: 30_000 }).toBe(1);
+    await expect.poll(() => server.lines().length).toBe(1);
     const [{ url, operator_token: token } = {}] = server.lines<{ url?: string; operator_token?: string }>();
     expect((await fetch(`${url}/v1/status`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(
       200,

@@ -1,6 +1,7 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { useProgram } from './program.js';
+import { eventually } from '../until.js';
 
 const program = useProgram();
 
@@ -47,13 +48,11 @@ test('watches resume after the server is killed and restarted', async () => {
     prefix: program.follow(['watch', 'data', 'key-1', '-n', 'n', ...globals]),
   };
   for (const watch of Object.values(watches))
-    await vi.waitFor(
-      () =>
-        expect(
-          watch.lines<Line>().some(({ kind }) => kind === 'live'),
-          watch.stderr(),
-        ).toBe(true),
-      { timeout: 30_000 },
+    await eventually(() =>
+      expect(
+        watch.lines<Line>().some(({ kind }) => kind === 'live'),
+        watch.stderr(),
+      ).toBe(true),
     );
   expect(itemsOf(watches.data.lines(), 'snapshot').map(({ key }) => key)).toEqual(['a', 'b']);
   expect(itemsOf(watches.agents.lines(), 'snapshot').map(({ agent_id }) => agent_id)).toEqual([
@@ -73,31 +72,26 @@ test('watches resume after the server is killed and restarted', async () => {
     if (turn % 3 === 0) await stoa.room('00000000-0000-0000-0000-000000000001').post(`turn ${turn}`);
   }
   const turns = Array.from({ length: 30 }, (_, turn) => turn);
-  await vi.waitFor(
-    () => {
-      expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(
-        turns.map((turn) => `key-${turn}`),
-      );
-      expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
-      expect(
-        itemsOf(watches.tasks.lines(), 'changes')
-          .filter(({ kind }) => kind === 'task.created')
-          .map(({ id }) => id),
-      ).toEqual(tasks);
-      expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(
-        turns.map((turn) => turn + 2),
-      );
-      expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(
-        turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`),
-      );
-      expect(
-        itemsOf(watches.prefix.lines(), 'changes').map(({ kind, key, version }) => [kind, key, version]),
-      ).toEqual(
-        turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['set', `key-${turn}`, 1]),
-      );
-    },
-    { timeout: 30_000 },
-  );
+  await eventually(() => {
+    expect(itemsOf(watches.data.lines(), 'changes').map(({ key }) => key)).toEqual(
+      turns.map((turn) => `key-${turn}`),
+    );
+    expect(itemsOf(watches.key.lines(), 'changes').map(({ key }) => key)).toEqual(['key-7']);
+    expect(
+      itemsOf(watches.tasks.lines(), 'changes')
+        .filter(({ kind }) => kind === 'task.created')
+        .map(({ id }) => id),
+    ).toEqual(tasks);
+    expect(itemsOf(watches.agents.lines(), 'changes').map(({ version }) => version)).toEqual(
+      turns.map((turn) => turn + 2),
+    );
+    expect(itemsOf(watches.room.lines(), 'changes').map(({ message }) => message?.body)).toEqual(
+      turns.filter((turn) => turn % 3 === 0).map((turn) => `turn ${turn}`),
+    );
+    expect(
+      itemsOf(watches.prefix.lines(), 'changes').map(({ kind, key, version }) => [kind, key, version]),
+    ).toEqual(turns.filter((turn) => String(turn).startsWith('1')).map((turn) => ['set', `key-${turn}`, 1]));
+  });
   for (const watch of Object.values(watches)) expect(await watch.end()).toBe(0);
 
   const resumed = program.follow([
@@ -109,12 +103,10 @@ test('watches resume after the server is killed and restarted', async () => {
     watches.prefix.lines<Line>().find(({ kind }) => kind === 'changes')?.position ?? '',
     ...globals,
   ]);
-  await vi.waitFor(
-    () =>
-      expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(
-        turns.slice(2).map((turn) => `key-${turn}`),
-      ),
-    { timeout: 30_000 },
+  await eventually(() =>
+    expect(itemsOf(resumed.lines(), 'changes').map(({ key }) => key)).toEqual(
+      turns.slice(2).map((turn) => `key-${turn}`),
+    ),
   );
   expect(resumed.lines<Line>().some(({ kind }) => kind === 'snapshot')).toBe(false);
   await resumed.end();
@@ -135,29 +127,22 @@ test('watches of the feed and of a room continue when the server returns on anot
   const told = () => feed.lines<{ facts: { key: string } }>().map(({ facts }) => facts.key);
   const said = () => itemsOf(room.lines(), 'changes').map(({ message }) => message?.body);
   // The stream opens a moment after the program says so.
-  await vi.waitFor(
-    async () => {
-      await write('before');
-      expect([told().at(-1), said().at(-1), ending.lines().length > 0]).toEqual(['before', 'before', true]);
-    },
-    { timeout: 30_000, interval: 500 },
-  );
+  await eventually(async () => {
+    await write('before');
+    expect([told().at(-1), said().at(-1), ending.lines().length > 0]).toEqual(['before', 'before', true]);
+  }, 500);
   const seen = told().length;
   await server.end('SIGKILL');
-  await vi.waitFor(
-    () =>
-      expect(feed.stderr()).toMatch(
-        /The server is unreachable; continuing after [0-9a-f]+-\d+ when it is back\./,
-      ),
-    { timeout: 30_000 },
+  await eventually(() =>
+    expect(feed.stderr()).toMatch(
+      /The server is unreachable; continuing after [0-9a-f]+-\d+ when it is back\./,
+    ),
   );
   expect(await ending.ended()).toBe(6);
   expect(ending.stderr()).toMatch(/--since [0-9a-f]+-\d+/);
   server = await program.up(data);
   await write('after');
-  await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), {
-    timeout: 30_000,
-  });
+  await eventually(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']));
   expect(feed.stderr()).toContain('The server is reachable again.');
   for (const command of [feed, room]) expect(await command.end()).toBe(0);
   const { status } = await program.stoa(['watch', 'changes', '--url', server.url, '--token', 'wrong']);
@@ -172,9 +157,7 @@ test('people get lines, and a directory without a server is watched too', async 
   const data = program.path('alone');
   await program.stoa(['data', 'set', 'a', '1', '--data', data]);
   const watch = program.follow(['watch', 'data', '--data', data]);
-  await vi.waitFor(() => expect(watch.stderr()).toMatch(/Live at [0-9a-f]+-\d+; --since/), {
-    timeout: 30_000,
-  });
+  await eventually(() => expect(watch.stderr()).toMatch(/Live at [0-9a-f]+-\d+; --since/));
   expect(await watch.end()).toBe(0);
   expect(
     (await program.stoa(['watch', 'tasks', 'proj_01a1e14b-12a6-7000-92db-c354f8aae8b9', '--data', data]))

@@ -1,8 +1,9 @@
 import { access, writeFile } from 'node:fs/promises';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { builtProgram } from '../servers/shared.js';
 import { useProgram } from './program.js';
+import { eventually } from '../until.js';
 
 const { follow, stoa, up, path } = useProgram();
 let common: string[];
@@ -26,10 +27,7 @@ beforeAll(async () => {
 });
 
 const untilStatus = (id: string, status: string): Promise<unknown> =>
-  vi.waitFor(async () => expect(await client.tasks.get(id)).toMatchObject({ status }), {
-    timeout: 60_000,
-    interval: 100,
-  });
+  eventually(async () => expect(await client.tasks.get(id)).toMatchObject({ status }), 100);
 
 describe('stoa work', { timeout: 120_000 }, () => {
   test('runs the command for each task that it can do, and reports how it ended', async () => {
@@ -79,7 +77,7 @@ describe('stoa work', { timeout: 120_000 }, () => {
     const ended = worker.end();
     const startedMs = Date.parse((await client.tasks.get(running.id)).started_at ?? '');
     // Longer than the lease.
-    await vi.waitFor(() => expect(Date.now() - startedMs).toBeGreaterThan(5_000), { timeout: 60_000 });
+    await eventually(() => expect(Date.now() - startedMs).toBeGreaterThan(5_000));
     await writeFile(flag, '');
     expect(await ended).toBe(0);
     expect(await client.tasks.get(running.id)).toMatchObject({

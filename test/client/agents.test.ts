@@ -70,12 +70,12 @@ describe('agents through the client', () => {
       onLost: (reason) => lost.push(reason),
     });
     const takenAt = lease.lease.expires_at;
-    await expect.poll(() => lease.lease.expires_at > takenAt, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => lease.lease.expires_at > takenAt).toBe(true);
     expect(lost).toEqual([]);
     // The operator gives the lease to another holder.
     await opened.registry.releaseLease(operatorCaller('ada'), agent_id);
     await stoa.agents.heartbeat(agent_id, { holder: 'second' });
-    await expect.poll(() => lost.length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => lost.length).toBe(1);
     expect(lost[0]?.code).toBe('fenced');
     lease.stop();
   });

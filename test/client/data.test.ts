@@ -2,11 +2,12 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { type Stoa as OpenedStoa, openStoa, operatorCaller } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 import { type Gate, startGate } from '../servers/gate.js';
+import { until } from '../until.js';
 
 let opened: OpenedStoa;
 let gate: Gate;
@@ -233,7 +234,7 @@ describe('retries', () => {
       .listKeys({ signal: waiting.signal });
     const ended = expect(call).rejects.toBe(reason);
     // The first attempt has failed; the pause before the second is a minute.
-    await vi.waitUntil(() => calls() === 1);
+    await until(() => calls() === 1);
     waiting.abort(reason);
     await ended;
     await expect(

@@ -5,11 +5,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LostEvent, Stoa } from '../../src/client/index.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
+import { eventually } from '../until.js';
 
 let directory: string;
 let opened: OpenedStoa;
@@ -68,7 +69,7 @@ test('leases and claims survive a restart of the server, with the same fencing n
   await stop();
   await start();
   const before = lease.lease.expires_at;
-  await vi.waitFor(() => expect(lease.lease.expires_at > before).toBe(true), { timeout: 20_000 });
+  await eventually(() => expect(lease.lease.expires_at > before).toBe(true));
   expect(lease.fence).toBe(1);
   await stoa.agents.update(id, { labels: { after: 'restart' } }, { fence: lease.fence });
   expect(await claim?.complete({ output: 'done' })).toMatchObject({ status: 'completed', attempts: 0 });
@@ -93,7 +94,7 @@ test('a lease is lost in time when the server no longer answers, also while a re
   for (const held of [lease, claim])
     held?.addEventListener('lost', (event) => events.push(event as LostEvent));
   hangs = true;
-  await vi.waitFor(() => expect(events).toHaveLength(2), { timeout: 20_000 });
+  await eventually(() => expect(events).toHaveLength(2));
   expect(events.map(({ type, error }) => [type, error.code])).toEqual([
     ['lost', 'fenced'],
     ['lost', 'fenced'],
@@ -129,7 +130,7 @@ test('a clock of this machine that is wrong by an hour does not matter', async (
       onLost: (reason) => lost.push(reason),
     });
     const first = lease.lease.expires_at;
-    await vi.waitFor(() => expect(lease.lease.expires_at > first).toBe(true), { timeout: 20_000 });
+    await eventually(() => expect(lease.lease.expires_at > first).toBe(true));
     expect([lost, real() - Date.now() < 1_000]).toEqual([[], true]);
     lease.stop();
   }
@@ -157,13 +158,11 @@ test('a lost lease and a deleted agent are reported once, at the next heartbeat'
   await stoa.agents.update(deleted, { status: 'error' });
   await stoa.agents.delete(deleted);
   end.abort();
-  await vi.waitFor(
-    () =>
-      expect(lost.toSorted()).toEqual([
-        ['deleted', 'not_found'],
-        ['taken', 'fenced'],
-      ]),
-    { timeout: 20_000 },
+  await eventually(() =>
+    expect(lost.toSorted()).toEqual([
+      ['deleted', 'not_found'],
+      ['taken', 'fenced'],
+    ]),
   );
   expect(quiet.signal.aborted).toBe(false);
 }, 60_000);

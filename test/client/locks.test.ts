@@ -2,11 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { encodeSegment } from '../../src/core/text/path-segment.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
+import { eventually } from '../until.js';
 
 let directory: string;
 let opened: OpenedStoa;
@@ -94,19 +95,16 @@ test('a held lock is renewed, also by a restarted server, and its loss aborts th
   expect(held.signal.aborted).toBe(false);
   expect((await clientOf('heron').locks.list({})).items).toMatchObject([{ fence: held.fence }]);
   await clientOf('heron').locks.release('deploy', { force: true });
-  await vi.waitFor(() => expect(held.signal.aborted).toBe(true), { timeout: 5_000 });
+  await eventually(() => expect(held.signal.aborted).toBe(true));
   expect(held.signal.reason).toMatchObject({ code: 'fenced' });
 });
 
 test('an abandoned lock lapses in the feed', async () => {
   const held = await clientOf('otter').locks.acquire('a', { ttl: 0.3 });
   held.abandon();
-  await vi.waitFor(
-    async () => {
-      const { items } = await clientOf('heron').changes.read({ topics: ['locks'] });
-      expect(items.map(({ kind }) => kind)).toEqual(['lock.acquired', 'lock.lapsed']);
-      expect(items[0]).toMatchObject({ agent: 'otter', id: 'a', facts: { name: 'a', holder: 'otter' } });
-    },
-    { timeout: 5_000 },
-  );
+  await eventually(async () => {
+    const { items } = await clientOf('heron').changes.read({ topics: ['locks'] });
+    expect(items.map(({ kind }) => kind)).toEqual(['lock.acquired', 'lock.lapsed']);
+    expect(items[0]).toMatchObject({ agent: 'otter', id: 'a', facts: { name: 'a', holder: 'otter' } });
+  });
 });

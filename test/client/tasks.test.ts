@@ -96,7 +96,7 @@ test('heartbeats keep a claim for longer than its lease', async () => {
   const lost: LostEvent[] = [];
   claim.addEventListener('lost', (event) => lost.push(event as LostEvent));
   const endMs = Date.now() + 5_000;
-  await expect.poll(() => Date.now(), { timeout: 20_000 }).toBeGreaterThan(endMs);
+  await expect.poll(() => Date.now()).toBeGreaterThan(endMs);
   expect((await stoa.tasks.get(claim.task.id)).attempts).toBe(0);
   expect(await claim.complete()).toMatchObject({ status: 'completed' });
   expect(lost).toEqual([]);

@@ -4,13 +4,14 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Agent, MessagingServer } from '../../src/messaging/conformance/kit/server.js';
 import { newUlid } from '../../src/messaging/messages/ulid.js';
 import { useProgram } from '../cli/program.js';
 import type { HaltingServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, emptyPostgres } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 /** As the seed draws them, with the index that a unique constraint makes superfluous. */
 const tables = `
@@ -126,7 +127,7 @@ it('uses the tables of an AICQ server, after a dry run that changes nothing', as
   expect(await everything()).toEqual(before);
 
   const server = program.follow(start(['--port', '0']), { environment });
-  await vi.waitFor(() => expect(server.lines(), server.stderr()).toHaveLength(1), { timeout: 30_000 });
+  await eventually(() => expect(server.lines(), server.stderr()).toHaveLength(1));
   const adopted = new AdoptedServer(server.lines<{ url: string }>()[0]?.url ?? '');
   const at = (agent: Agent): Agent => Object.assign(new Agent(adopted, agent.seed), { id: agent.id });
   try {
@@ -142,7 +143,7 @@ it('uses the tables of an AICQ server, after a dry run that changes nothing', as
     // The agents sign at once with the keys that they have.
     expect((await at(bob).ask('POST', `/room/${room}`, { body: { body: 'and now' } })).status).toBe(201);
     expect((await at(ann).ask('POST', `/dm/${bob.id}`, { body: { body: 'YQ==' } })).status).toBe(201);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect((await adopted.ask('GET', '/channels')).json.channels).toEqual(
         expect.arrayContaining([expect.objectContaining({ id: room, message_count: 42 })]),
       ),

@@ -1,8 +1,9 @@
 /** The operator's token is replaced while other servers run. */
 import { randomBytes } from 'node:crypto';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { useProgram } from '../cli/program.js';
 import { sharedHome } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 const program = useProgram();
 
@@ -29,9 +30,8 @@ test('a new token of the operator is valid on all running servers, and the old o
 
   const third = await up(next);
   for (const { url } of [...running, third])
-    await vi.waitFor(
-      async () => expect([await statusWith(url, old), await statusWith(url, next)]).toEqual([401, 200]),
-      { timeout: 10_000, interval: 50 },
+    await eventually(async () =>
+      expect([await statusWith(url, old), await statusWith(url, next)]).toEqual([401, 200]),
     );
   // The stream of the old token ends.
   await expect(stream.text()).resolves.toBeTypeOf('string');

@@ -1,7 +1,7 @@
 /** `stoa up` on databases that cannot keep its promises: a clear refusal, and nothing half-made. */
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { useProgram } from '../cli/program.js';
 import { openStoa } from '../../src/index.js';
 import { type HaltingServer, freePort } from '../servers/child.js';
@@ -9,6 +9,7 @@ import { startGate } from '../servers/gate.js';
 import { type PostgresServer, start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, emptyPostgres } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 const program = useProgram();
 const key = randomBytes(32).toString('hex');
@@ -74,7 +75,7 @@ async function startedOnce(redisUrl: string): Promise<string> {
   const first = program.follow(['up', '--postgres', url, '--redis', redisUrl, '--port', '0', '--json'], {
     environment: { STOA_SECRET_KEYS: key },
   });
-  await vi.waitFor(() => expect(first.lines(), first.stderr()).toHaveLength(1), { timeout: 30_000 });
+  await eventually(() => expect(first.lines(), first.stderr()).toHaveLength(1));
   await first.end();
   return url;
 }
@@ -307,12 +308,11 @@ it('a server that starts before its databases reports that it waits, and starts 
       ['up', '--postgres', late.url, '--redis', later.url, '--port', '0', '--json'],
       { environment: { STOA_SECRET_KEYS: key } },
     );
-    const patience = { timeout: 30_000 };
-    await vi.waitFor(() => expect(server.stderr()).toContain('waiting up to 60 s for PostgreSQL'), patience);
+    await eventually(() => expect(server.stderr()).toContain('waiting up to 60 s for PostgreSQL'));
     await late.resume();
-    await vi.waitFor(() => expect(server.stderr()).toContain('waiting up to 60 s for Redis'), patience);
+    await eventually(() => expect(server.stderr()).toContain('waiting up to 60 s for Redis'));
     await later.resume();
-    await vi.waitFor(() => expect(server.lines(), server.stderr()).toHaveLength(1), patience);
+    await eventually(() => expect(server.lines(), server.stderr()).toHaveLength(1));
     await server.end();
   } finally {
     await late.stop();

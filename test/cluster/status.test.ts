@@ -1,6 +1,6 @@
 /** What the operator sees of many servers on one home, while servers and databases stop and freeze. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { LiveServer } from '../../src/operations/model.js';
 import { version } from '../../src/version.js';
 import { type Following, useProgram } from '../cli/program.js';
@@ -8,10 +8,10 @@ import type { HaltingServer } from '../servers/child.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 const program = useProgram();
 const token = randomBytes(32).toString('hex');
-const patience = { timeout: 30_000, interval: 200 };
 let postgres: HaltingServer;
 let redis: HaltingServer;
 let followed: Following[] = [];
@@ -29,7 +29,7 @@ beforeAll(async () => {
   const args = ['up', '--postgres', postgres.url, '--redis', redis.url, '--port', '0', '--json'];
   followed = [program.follow(args, { environment }), program.follow(args, { environment })];
   for (const server of followed)
-    await vi.waitFor(() => expect(server.lines(), server.stderr()).toHaveLength(1), patience);
+    await eventually(() => expect(server.lines(), server.stderr()).toHaveLength(1), 200);
   const lines = followed.map((server) => server.lines<{ url: string; pid: number }>()[0]);
   urls = lines.map((line) => line?.url ?? '');
   pids = lines.map((line) => line?.pid ?? 0);
@@ -56,10 +56,10 @@ async function probe(path: string): Promise<[status: number, body: Record<string
 
 it('shows every live server, and no longer one that is frozen', async () => {
   // A server that has just started may be a commit behind; it stores its lag every two seconds.
-  await vi.waitFor(
+  await eventually(
     async () =>
       expect((await status()).servers.map(({ feed_lag_commits }) => feed_lag_commits)).toEqual([0, 0]),
-    patience,
+    200,
   );
   const { servers, outbox, families } = await status();
   for (const table of ['public.agent_data_store', 'registry.agents', 'workspaces.tasks', 'feed.commits'])
@@ -78,14 +78,14 @@ it('shows every live server, and no longer one that is frozen', async () => {
   const frozen = pids[1] ?? 0;
   process.kill(frozen, 'SIGSTOP');
   try {
-    await vi.waitFor(
+    await eventually(
       async () => expect((await status()).servers.map(({ url }) => url)).toEqual([urls[0]]),
-      patience,
+      200,
     );
   } finally {
     process.kill(frozen, 'SIGCONT');
   }
-  await vi.waitFor(async () => expect((await status()).servers).toHaveLength(2), patience);
+  await eventually(async () => expect((await status()).servers).toHaveLength(2), 200);
 });
 
 it('measures servers, connections, the outbox and the lag of the feed', async () => {
@@ -121,29 +121,29 @@ it('shows how far a server is behind the feed', async () => {
             SELECT last_seq + n, floor(extract(epoch FROM clock_timestamp()) * 1000) - 700, 2, '[]'
             FROM feed.extent, generate_series(1, 5) AS n RETURNING 1)
         UPDATE feed.extent SET last_seq = last_seq + 5, size_bytes = size_bytes + 10`);
-      await vi.waitFor(async () => {
+      await eventually(async () => {
         const rows = await sql.unsafe<{ commits: string; ms: string }[]>(
           'SELECT feed_lag_commits AS commits, feed_lag_ms AS ms FROM cluster.servers',
         );
         expect(rows.map(({ commits }) => Number(commits))).toEqual([5, 5]);
         for (const { ms } of rows) expect(Number(ms)).toBeGreaterThanOrEqual(700);
-      }, patience);
+      }, 200);
     });
   } finally {
     await sql.end();
   }
-  await vi.waitFor(
+  await eventually(
     async () => expect((await status()).servers.map((server) => server.feed_lag_commits)).toEqual([0, 0]),
-    patience,
+    200,
   );
 });
 
 it('is ready but degraded without Redis, and alive all the time', async () => {
   await redis.halt();
   try {
-    await vi.waitFor(
+    await eventually(
       async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok', degraded: ['redis'] }]),
-      patience,
+      200,
     );
     expect((await probe('/livez'))[0]).toBe(200);
     expect(await probe('/health')).toMatchObject([
@@ -167,17 +167,17 @@ it('is ready but degraded without Redis, and alive all the time', async () => {
   } finally {
     await redis.resume();
   }
-  await vi.waitFor(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), patience);
-  await vi.waitFor(async () => expect((await status()).outbox.waiting).toBe(0), patience);
+  await eventually(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), 200);
+  await eventually(async () => expect((await status()).outbox.waiting).toBe(0), 200);
   expect(await probe('/room/global')).toMatchObject([200, { messages: [{ body: 'kept' }] }]);
 });
 
 it('is not ready without PostgreSQL, and alive all the time', async () => {
   await postgres.halt();
   try {
-    await vi.waitFor(
+    await eventually(
       async () => expect(await probe('/readyz')).toEqual([503, { status: 'unavailable' }]),
-      patience,
+      200,
     );
     expect((await probe('/livez'))[0]).toBe(200);
     expect(await probe('/health')).toMatchObject([
@@ -188,6 +188,6 @@ it('is not ready without PostgreSQL, and alive all the time', async () => {
   } finally {
     await postgres.resume();
   }
-  await vi.waitFor(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), patience);
-  await vi.waitFor(async () => expect((await status()).servers).toHaveLength(2), patience);
+  await eventually(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), 200);
+  await eventually(async () => expect((await status()).servers).toHaveLength(2), 200);
 });

@@ -3,7 +3,7 @@
  * comes twice.
  */
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { afterAll, expect, test, vi } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { readEvents } from '../../src/cli/connection/answers.js';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
@@ -11,6 +11,7 @@ import { type Generation, TestClient } from '../mcp/client.js';
 import { useStdio } from '../mcp/stdio.js';
 import { sharedHome } from '../servers/shared.js';
 import { type Switch, startSwitch } from './switch.js';
+import { eventually } from '../until.js';
 
 const program = useProgram();
 const stdio = useStdio();
@@ -18,7 +19,6 @@ const user = 'ada';
 const namespace = 'n';
 const counter = 'counter';
 const counterUri = `stoa://data/${namespace}/${counter}`;
-const patience = { timeout: 30_000, interval: 50 };
 
 const over = new AbortController();
 let balancer: Switch | undefined;
@@ -65,10 +65,10 @@ async function subscribed(client: TestClient, generation: Generation): Promise<{
   let reading = Promise.resolve();
   const read = async (): Promise<void> => {
     // A call that is under way when its server is killed may fail.
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const { items } = await client.ok('recall', { key: counter, namespace });
       value = items[0]?.value;
-    }, patience);
+    });
   };
   client.client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
     if (params.uri === counterUri) reading = reading.then(read);
@@ -197,28 +197,25 @@ test('all streams survive the end of their server, two of them with kill -9', as
     Array.from({ length: written - from }, (_, index) => `${letter}${index + from}`);
   /** Everything that was written from a number on has arrived everywhere, once and in order. */
   const arrived = (from: number): Promise<void> =>
-    vi.waitFor(() => {
+    eventually(() => {
       expect(failures).toEqual([]);
       for (const [name, got] of Object.entries(documents))
         expect(since(got(), from), name).toEqual(numbered('k', from));
       for (const [name, got] of Object.entries(messages))
         expect(since(got(), from), name).toEqual(numbered('m', from));
       for (const [name, { value }] of Object.entries(subscriptions)) expect(value(), name).toBe(written);
-    }, patience);
+    });
 
   // Streams open a moment after they are asked for: until all are open, what is written may be missed.
   let start = 0;
-  await vi.waitFor(
-    async () => {
-      start = written;
-      await write(second, 1);
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      const last = String(start);
-      for (const [name, got] of [...Object.entries(documents), ...Object.entries(messages)])
-        expect(got().at(-1)?.slice(1), name).toBe(last);
-    },
-    { timeout: 30_000, interval: 100 },
-  );
+  await eventually(async () => {
+    start = written;
+    await write(second, 1);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const last = String(start);
+    for (const [name, got] of [...Object.entries(documents), ...Object.entries(messages)])
+      expect(got().at(-1)?.slice(1), name).toBe(last);
+  }, 100);
 
   /** Kills a server in the middle of writes through another one. */
   const killDuringWrites = async (killed: RunningServer, writer: RunningServer): Promise<void> => {

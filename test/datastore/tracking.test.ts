@@ -1,6 +1,6 @@
 /** Counted reads are exact, also with a slow or faulty database. */
 import { type Socket, type AddressInfo, createConnection, createServer } from 'node:net';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
 import type { AccessRead, BatchResult, ClearStep, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
@@ -10,6 +10,7 @@ import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
 import { openPort } from '../homes/postgres/open-domains.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { dataOver } from './data-over.js';
+import { eventually } from '../until.js';
 
 const reader = operatorCaller('ada', 'reader');
 const keysOf = (count: number): string[] =>
@@ -119,7 +120,7 @@ test('a database that recovers while the store closes gets every count; otherwis
   await data.get(reader, 'n', 'k000');
   port.mood = 'refusing';
   const closing = data.tracker.close();
-  await vi.waitFor(() => expect(port.mood).toBe('refusing'));
+  await eventually(() => expect(port.mood).toBe('refusing'));
   port.cheerUp();
   await closing;
   expect(await countsOf(port, ['k000'])).toEqual([1]);

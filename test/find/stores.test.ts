@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FieldValue } from '@google-cloud/firestore';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { storeDocuments } from '../../src/datastore/document-store/documents.js';
@@ -20,6 +20,7 @@ import { sharedHome, sharedServer, uniqueName } from '../servers/shared.js';
 import { couchdbUrl } from '../stores/couchdb/database.js';
 import { FaultyFirestore } from '../stores/firestore/faulty-firestore.js';
 import { dropTable, dynamodb } from '../stores/dynamodb/table.js';
+import { eventually } from '../until.js';
 
 interface Opened {
   readonly stoa: Stoa;
@@ -206,13 +207,11 @@ describe.each(cases)('documents in $store beside the home $home', ({ home, store
     expect(await keysOf('heron')).toEqual(['one']);
     await stoa.namespaceSettings.change(ada, 'quiet', { index: false });
     expect(await keysOf('heron')).toEqual([]);
-    await vi.waitFor(async () => expect(await wordKeys('quiet')).toEqual([]), { timeout: 20_000 });
+    await eventually(async () => expect(await wordKeys('quiet')).toEqual([]));
     await data.set(ada, 'quiet', 'three', 'heron three');
     expect(await wordKeys('quiet')).toEqual([]);
     await stoa.namespaceSettings.change(ada, 'quiet', { index: true });
-    await vi.waitFor(async () => expect(await wordKeys('quiet')).toEqual(['one', 'three']), {
-      timeout: 20_000,
-    });
+    await eventually(async () => expect(await wordKeys('quiet')).toEqual(['one', 'three']));
     expect(await keysOf('heron')).toEqual(['one', 'three']);
   });
 
@@ -226,7 +225,7 @@ describe.each(cases)('documents in $store beside the home $home', ({ home, store
     expect(await keysOf('otter')).toEqual(['soon']);
     skewMs += 61_000;
     expect(await keysOf('otter')).toEqual([]);
-    await vi.waitFor(async () => expect(await wordKeys('passing')).toEqual([]), { timeout: 20_000 });
+    await eventually(async () => expect(await wordKeys('passing')).toEqual([]));
     await expectSound();
   });
 

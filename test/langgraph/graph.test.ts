@@ -168,7 +168,7 @@ test('items stored by nodes are found by filter and namespace, and expire', asyn
     ['users', 'zoe', 'moods'],
   ]);
   expect(await store.listNamespaces({ prefix: ['users'], maxDepth: 1 })).toEqual([['users']]);
-  await expect.poll(() => store.get(['users', 'zoe', 'moods'], 'now'), { timeout: 10_000 }).toBeNull();
+  await expect.poll(() => store.get(['users', 'zoe', 'moods'], 'now')).toBeNull();
   await restart();
   expect((await compiled().store.get(['users', 'zoe'], 'likes'))?.value).toEqual({
     food: 'dates',

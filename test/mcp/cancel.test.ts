@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
+import { eventually } from '../until.js';
 
 const accept = 'application/json, text/event-stream';
 let running: Running;
@@ -18,12 +19,10 @@ const waitingRead = { room: globalRoomId, after: '2255-03-14T16:00:00Z', wait_se
 function watchWaits() {
   const waits = vi.spyOn(running.stoa.messaging.hub, 'wait');
   return {
-    begun: () => vi.waitFor(() => expect(waits).toHaveBeenCalled(), { timeout: 10_000 }),
+    begun: () => eventually(() => expect(waits).toHaveBeenCalled()),
     /** Far sooner than the end of the wait. */
     ended: () =>
-      vi.waitFor(() => expect(waits.mock.settledResults.map(({ type }) => type)).toEqual(['fulfilled']), {
-        timeout: 10_000,
-      }),
+      eventually(() => expect(waits.mock.settledResults.map(({ type }) => type)).toEqual(['fulfilled'])),
     restore: () => waits.mockRestore(),
   };
 }
@@ -51,10 +50,10 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       { name: 'work', arguments: { action: 'claim', project: `waiting-${generation}`, wait_seconds: 60 } },
       { signal: stop.signal },
     );
-    await vi.waitFor(() => expect(claims).toHaveBeenCalled(), { timeout: 10_000 });
+    await eventually(() => expect(claims).toHaveBeenCalled());
     stop.abort();
     await expect(claiming).rejects.toThrow();
-    await vi.waitFor(() => expect(claims.mock.settledResults).toHaveLength(1), { timeout: 10_000 });
+    await eventually(() => expect(claims.mock.settledResults).toHaveLength(1));
     claims.mockRestore();
     const other = await TestClient.connect(running.url, running.alice, generation);
     await other.ok('tasks', { action: 'create', project: `waiting-${generation}`, command: 'wanted' });

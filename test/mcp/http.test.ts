@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
+import { eventually } from '../until.js';
 
 const accept = 'application/json, text/event-stream';
 const initialize = {
@@ -156,17 +157,14 @@ describe('sessions', () => {
       const session = reply.headers.get('mcp-session-id') ?? '';
       expect(session).not.toBe('');
       // Each look is a use: the next one comes when the session has been idle for long enough.
-      await vi.waitFor(
-        async () => {
-          const { status } = await short.ask('POST', '/mcp', {
-            as: short.alice,
-            body: listTools,
-            headers: { accept, 'mcp-session-id': session },
-          });
-          expect(status).toBe(404);
-        },
-        { timeout: 5_000, interval: 200 },
-      );
+      await eventually(async () => {
+        const { status } = await short.ask('POST', '/mcp', {
+          as: short.alice,
+          body: listTools,
+          headers: { accept, 'mcp-session-id': session },
+        });
+        expect(status).toBe(404);
+      }, 200);
     } finally {
       await short.stop();
     }

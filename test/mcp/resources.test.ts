@@ -3,6 +3,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
+import { eventually } from '../until.js';
 
 let running: Running;
 beforeAll(async () => {
@@ -76,9 +77,9 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
     await running.stoa.data.set(operatorCaller('alice'), namespace, 'other', 1);
     await running.stoa.data.set(operatorCaller('bob'), namespace, 'watched', 1);
     await running.stoa.data.set(operatorCaller('alice'), namespace, 'watched', 1);
-    await vi.waitFor(() => expect(updated).toEqual([watched[0]]), 10_000);
+    await eventually(() => expect(updated).toEqual([watched[0]]));
     await client.ok('post', { text: 'news' });
-    await vi.waitFor(() => expect(updated).toEqual(watched), 10_000);
+    await eventually(() => expect(updated).toEqual(watched));
     await stop();
     await running.stoa.data.set(operatorCaller('alice'), namespace, 'watched', 2);
     const { version } = (await client.ok('recall', { key: 'watched', namespace })).items[0];
@@ -93,7 +94,7 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
     });
     const stop = await subscribe(client, generation, ['stoa://rooms/global']);
     await running.stoa.data.set(operatorCaller('alice'), namespace, `new-${generation}`, 1);
-    await vi.waitFor(() => expect(told).toBeGreaterThan(0), 10_000);
+    await eventually(() => expect(told).toBeGreaterThan(0));
     await stop();
   });
 
@@ -108,7 +109,7 @@ test('a listener without a stream ends its subscription to the feed', async () =
   const client = await TestClient.connect(full.url, full.alice, 'modern');
   await expect(subscribe(client, 'modern', ['stoa://data/default/x'])).rejects.toThrow();
   expect(follow).toHaveBeenCalled();
-  await vi.waitFor(() => expect(follow.mock.calls.every(([, , signal]) => signal.aborted)).toBe(true));
+  await eventually(() => expect(follow.mock.calls.every(([, , signal]) => signal.aborted)).toBe(true));
   await client.close();
   await full.stop();
 });

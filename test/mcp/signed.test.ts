@@ -1,9 +1,10 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { signedFetch } from '../../src/client/transport/signed-fetch.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations, type Generation } from './client.js';
+import { eventually } from '../until.js';
 
 const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
@@ -181,9 +182,7 @@ test('subscriptions of a signed agent come from the feed', async () => {
   );
   await mcp.client.subscribeResource({ uri: 'stoa://data/default/watched-by-signature' });
   await new Stoa({ url: running.url, token: running.alice }).data().set('watched-by-signature', 1);
-  await vi.waitFor(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']), {
-    timeout: 5_000,
-  });
+  await eventually(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']));
   await mcp.close();
 });
 

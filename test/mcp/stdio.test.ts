@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { generations } from './client.js';
 import { useStdio } from './stdio.js';
+import { eventually } from '../until.js';
 
 function youIn(answer: object): unknown {
   return 'you' in answer ? answer.you : undefined;
@@ -95,13 +96,10 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
         ? await client.client.listen({ resourceSubscriptions: [uri] })
         : await client.client.subscribeResource({ uri });
     // The session's stream opens in parallel: write until an event arrives.
-    await vi.waitFor(
-      async () => {
-        await client.ok('remember', { key: 'watched', value: 1 });
-        expect(updated).toContain(uri);
-      },
-      { timeout: 20_000, interval: 100 },
-    );
+    await eventually(async () => {
+      await client.ok('remember', { key: 'watched', value: 1 });
+      expect(updated).toContain(uri);
+    }, 100);
     if (subscription !== undefined && 'close' in subscription && typeof subscription.close === 'function')
       await subscription.close();
     await client.close();
@@ -113,9 +111,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     await client.ok('remember', { key: 'before', value: 'kept' });
     const first = await stdio.ownerOf(data);
     process.kill(first, 'SIGKILL');
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect((await client.ok('recall', { key: 'before' })).items[0].value).toBe('kept');
-    }, 30_000);
+    });
     expect(await stdio.ownerOf(data)).not.toBe(first);
     await client.close();
   });
@@ -201,10 +199,7 @@ describe('when things go wrong', () => {
   test('the client that starts the server may be killed while it does so', { timeout: 120_000 }, async () => {
     const data = await stdio.data();
     const killed = stdio.open(data);
-    await vi.waitFor(() => expect(existsSync(join(data, 'stoa.log'))).toBe(true), {
-      timeout: 30_000,
-      interval: 5,
-    });
+    await eventually(() => expect(existsSync(join(data, 'stoa.log'))).toBe(true), 5);
     await killed.kill();
     const pipe = await opened(data);
     pipe.write(request(1, 'remember', { key: 'k', value: 1 }));

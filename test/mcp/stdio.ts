@@ -5,9 +5,10 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { afterAll, beforeAll, expect, vi } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { builtProgram } from '../servers/shared.js';
 import { type Generation, TestClient } from './client.js';
+import { eventually } from '../until.js';
 
 export interface StdioPrograms {
   /** A directory that no server owns yet; its server is ended with the suite. */
@@ -106,8 +107,7 @@ function openPipe(child: ChildProcessWithoutNullStreams): OpenPipe {
       .find((message) => message['id'] === id);
   return {
     write: (message) => void child.stdin.write(`${JSON.stringify(message)}\n`),
-    answer: (id) =>
-      vi.waitFor(() => answerTo(id) ?? expect.fail(`no answer to ${id}`), { timeout: 30_000, interval: 20 }),
+    answer: (id) => eventually(() => answerTo(id) ?? expect.fail(`no answer to ${id}`)),
     end: () => {
       child.stdin.end();
       return closed;

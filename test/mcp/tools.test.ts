@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { toolList } from '../../src/mcp/tools/index.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
+import { eventually } from '../until.js';
 
 let running: Running;
 beforeAll(async () => {
@@ -304,7 +305,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       JSON.parse(resource !== undefined && 'text' in resource ? resource.text : '').messages,
     ).toMatchObject([marked]);
     const found = () => client.ok('find', { query: word, in: ['messages'] });
-    await vi.waitFor(async () => expect((await found()).items).toHaveLength(1), 10_000);
+    await eventually(async () => expect((await found()).items).toHaveLength(1));
     expect((await found()).items[0]).toMatchObject({
       author: 'scout',
       proven: 'outside',

@@ -6,6 +6,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
 import { Agent, MessagingServer, roomy } from './kit.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
+import { eventually } from '../until.js';
 
 let server: MessagingServer;
 beforeAll(async () => {
@@ -262,7 +263,7 @@ describe('the streams of messaging', () => {
       await ann.ask('GET', '/stats');
       expect(server.app.stoaServer.streams.count).toBe(1);
       await reader?.cancel();
-      await vi.waitFor(() => expect(server.app.stoaServer.streams.count).toBe(0));
+      await eventually(() => expect(server.app.stoaServer.streams.count).toBe(0));
     },
   );
 });

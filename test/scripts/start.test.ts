@@ -42,7 +42,7 @@ async function end(directory: string): Promise<void> {
   const exited = once(child, 'exit');
   process.kill(-(child.pid as number), 'SIGINT');
   await exited;
-  await expect.poll(() => readLock(join(directory, 'data')), { timeout: 30_000 }).toBeUndefined();
+  await expect.poll(() => readLock(join(directory, 'data'))).toBeUndefined();
 }
 
 /** A clone without packages and without anything compiled. */

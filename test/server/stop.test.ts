@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { createConnection } from 'node:net';
 import { Writable } from 'node:stream';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { stopApp } from '../../src/server/app.js';
 import type { RouteGroup } from '../../src/server/group.js';
@@ -10,6 +10,7 @@ import { anyone } from '../../src/api/operation.js';
 import { routesOf } from '../../src/server/route.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 import { Running } from './running.js';
+import { eventually } from '../until.js';
 
 function slowGroup(entered: () => void, release: Promise<void>): RouteGroup {
   return {
@@ -41,7 +42,7 @@ test('a stop finishes the request that runs, ends streams and refuses new work',
   });
   const streamEnd = stream.text();
   const slow = running.ask('POST', '/slow');
-  await vi.waitFor(() => expect(entered).toBe(true));
+  await eventually(() => expect(entered).toBe(true));
 
   let stopped = false;
   const stop = running.stop().then(() => (stopped = true));
@@ -72,7 +73,7 @@ test('a request that does not end is cut off after the limit', async () => {
     { groups: [slowGroup(() => (entered = true), new Promise(() => {}))] },
   );
   const slow = running.ask('POST', '/slow').catch((error: unknown) => error);
-  await vi.waitFor(() => expect(entered).toBe(true));
+  await eventually(() => expect(entered).toBe(true));
   await stopApp(running.app, 0.05);
   expect(await slow).toBeInstanceOf(Error);
   await running.stoa.close();

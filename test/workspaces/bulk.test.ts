@@ -85,7 +85,7 @@ function textOf(kernel: Kernel): string {
 
 /** Runs in the background without a request. */
 async function settled({ kernel }: Opened): Promise<void> {
-  await expect.poll(() => textOf(kernel), { timeout: 20_000, interval: 10 }).not.toContain('meta:work:');
+  await expect.poll(() => textOf(kernel), { interval: 10 }).not.toContain('meta:work:');
 }
 
 async function expectSound({ kernel }: Opened): Promise<void> {

@@ -1,9 +1,10 @@
 /** Watches of documents, and who may watch what. */
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { AgentKeys, type DocumentChange, Stoa, type WatchEvent } from '../../../src/client/index.js';
 import { compareCodePoints } from '../../../src/datastore/documents/code-point-order.js';
 import { Watched } from './watched.js';
 import { useWatchedServer } from './watched-server.js';
+import { eventually } from '../../until.js';
 
 const server = useWatchedServer();
 
@@ -62,10 +63,7 @@ describe('documents', () => {
     const watches = mirrors
       .map(async (mirror, index) => {
         // Each begins at another moment of the writing.
-        await vi.waitFor(() => expect(written).toBeGreaterThanOrEqual(index * 60), {
-          timeout: 60_000,
-          interval: 1,
-        });
+        await eventually(() => expect(written).toBeGreaterThanOrEqual(index * 60), 1);
         for await (const event of ada.watch<number>({ data: { namespace: 'busy' }, signal: stop.signal })) {
           if (event.kind === 'live' && !live.has(index)) begun = live.add(index).size;
           kinds.add(event.kind);
@@ -87,12 +85,9 @@ describe('documents', () => {
     await Promise.race([Promise.all(writers), Promise.all(watches)]);
     const held = new Map<string, number>();
     for await (const { key, version } of data.entries()) held.set(key, version);
-    await vi.waitFor(
-      () => {
-        for (const { versions } of mirrors) expect(versions).toEqual(held);
-      },
-      { timeout: 10_000, interval: 100 },
-    );
+    await eventually(() => {
+      for (const { versions } of mirrors) expect(versions).toEqual(held);
+    }, 100);
     stop.abort();
     await Promise.all(watches);
     expect([...kinds]).toEqual(expect.arrayContaining(['changes', 'live', 'snapshot']));
@@ -116,7 +111,7 @@ describe('documents', () => {
     await mine.set('a/2', 2);
     await mine.set('b', 2);
     await defaults.set('d', 1);
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect([key, prefix, all].map(({ changes }) => changes.map((change) => change.key))).toEqual([
         ['a'],
         ['a/2'],
@@ -140,14 +135,14 @@ describe('documents', () => {
     await data.set('before', 1);
     const first = await new Watched((signal) => ada.watch({ data: { namespace: 'resumed' }, signal })).live();
     await data.set('seen', 1);
-    await vi.waitFor(() => expect(first.changes).toHaveLength(1));
+    await eventually(() => expect(first.changes).toHaveLength(1));
     await first.stop();
     const last = first.events.findLast((event) => event.kind === 'changes');
     await data.set('missed', 1);
     const second = await new Watched((signal) =>
       ada.watch({ data: { namespace: 'resumed' }, since: last?.position, signal }),
     ).live();
-    await vi.waitFor(() => expect(second.changes.map(({ key }) => key)).toEqual(['missed']));
+    await eventually(() => expect(second.changes.map(({ key }) => key)).toEqual(['missed']));
     expect(second.snapshot).toEqual([]);
     await second.stop();
   });
@@ -184,22 +179,19 @@ describe('who sees what', () => {
         return { agent: agent.agent_id, task: task.id };
       }),
     );
-    await vi.waitFor(
-      () => {
-        for (const [index, { data, agents, tasks }] of watches.entries()) {
-          expect(data.changes.map(({ key }) => key)).toEqual([`key-${index}`]);
-          expect(agents.changes.map(({ kind, id }) => [kind, id])).toEqual([
-            ['agent.created', made[index]?.agent],
-          ]);
-          expect(tasks.changes.map(({ kind, id }) => [kind, id])).toContainEqual([
-            'task.created',
-            made[index]?.task,
-          ]);
-          expect(new Set(tasks.changes.map(({ id }) => id))).toEqual(new Set([made[index]?.task]));
-        }
-      },
-      { timeout: 10_000 },
-    );
+    await eventually(() => {
+      for (const [index, { data, agents, tasks }] of watches.entries()) {
+        expect(data.changes.map(({ key }) => key)).toEqual([`key-${index}`]);
+        expect(agents.changes.map(({ kind, id }) => [kind, id])).toEqual([
+          ['agent.created', made[index]?.agent],
+        ]);
+        expect(tasks.changes.map(({ kind, id }) => [kind, id])).toContainEqual([
+          'task.created',
+          made[index]?.task,
+        ]);
+        expect(new Set(tasks.changes.map(({ id }) => id))).toEqual(new Set([made[index]?.task]));
+      }
+    });
     for (const { data, agents, tasks } of watches)
       await Promise.all([data.stop(), agents.stop(), tasks.stop()]);
     const others = new Watched((signal) =>
@@ -231,8 +223,8 @@ describe('who sees what', () => {
     ).live();
     await whole.data('closed').set('k', 1);
     await whole.data('open').set('k', 1);
-    await vi.waitFor(() => expect(open.changes).toHaveLength(1));
-    await vi.waitFor(() => expect(resumed.events.length).toBeGreaterThan(1));
+    await eventually(() => expect(open.changes).toHaveLength(1));
+    await eventually(() => expect(resumed.events.length).toBeGreaterThan(1));
     expect(resumed.changes).toEqual([]);
     await Promise.all([open.stop(), resumed.stop()]);
   });
@@ -255,7 +247,7 @@ describe('who sees what', () => {
     expect(watched.snapshot.map(({ agent_id }) => agent_id)).toEqual([own.agent_id]);
     await alice.agents.update(other.agent_id, { labels: { a: 'b' } });
     await alice.agents.update(own.agent_id, { labels: { a: 'b' } });
-    await vi.waitFor(() => expect(watched.changes.map(({ id }) => id)).toEqual([own.agent_id]));
+    await eventually(() => expect(watched.changes.map(({ id }) => id)).toEqual([own.agent_id]));
     await watched.stop();
   });
 
@@ -279,7 +271,7 @@ describe('who sees what', () => {
       ada.watch({ room: { id, key: 'a key of sixteen or more' }, signal }),
     ).live();
     await owner.room(id, 'a key of sixteen or more').post('psst');
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(watched.changes).toMatchObject([{ kind: 'message', message: { body: 'psst' } }]),
     );
     await watched.stop();

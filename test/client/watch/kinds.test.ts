@@ -3,7 +3,7 @@ import { kernelOf } from '../../kernel-of.js';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   AgentKeys,
   type ChangeItem,
@@ -17,6 +17,7 @@ import { Running } from '../../server/running.js';
 import { linesOf } from '../../transfer/kit.js';
 import { Watched } from './watched.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
+import { eventually } from '../../until.js';
 
 const user = 'alice';
 const caller = operatorCaller(user);
@@ -73,9 +74,8 @@ async function expectTold(
 ): Promise<void> {
   const expected = (await feedSince(since)).filter(isMeant).map(({ kind, id, seq }) => [kind, id, seq]);
   expect([...new Set(expected.map(([kind]) => kind))].toSorted()).toEqual(kinds.toSorted());
-  await vi.waitFor(
-    () => expect(watched.changes.map(({ kind, id, seq }) => [kind, id, seq])).toEqual(expected),
-    { timeout: 10_000 },
+  await eventually(() =>
+    expect(watched.changes.map(({ kind, id, seq }) => [kind, id, seq])).toEqual(expected),
   );
 }
 
@@ -167,11 +167,8 @@ test('the watch of agents sends every kind of change of an agent', async () => {
   await alice.agents.heartbeat(id, { holder: 'first' });
   await running.stoa.registry.releaseLease(caller, id);
   await alice.agents.heartbeat(id, { holder: 'second' });
-  await vi.waitFor(
-    async () => expect((await feedSince(since)).some(({ kind }) => kind === 'agent.lost')).toBe(true),
-    {
-      timeout: 20_000,
-    },
+  await eventually(async () =>
+    expect((await feedSince(since)).some(({ kind }) => kind === 'agent.lost')).toBe(true),
   );
   await alice.agents.hibernate(id);
   await alice.agents.openSession(id);
@@ -207,11 +204,8 @@ test('the watch of a namespace sends sets, deletions, expiries, imports and clea
   await data.set('a', 1);
   await data.delete('a');
   await data.set('soon', 1, { ttl: 0.05 });
-  await vi.waitFor(
-    async () => expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }),
-    {
-      timeout: 20_000,
-    },
+  await eventually(async () =>
+    expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }),
   );
   await data.set('kept', 1);
   await data.set('kept', 2);
@@ -228,7 +222,7 @@ test('the watch of a namespace sends sets, deletions, expiries, imports and clea
     ['set', 'kept', 2],
     ['cleared', null, null],
   ];
-  await vi.waitFor(async () => expect(watched.changes.map(factsOf)).toEqual(expected), { timeout: 10_000 });
+  await eventually(async () => expect(watched.changes.map(factsOf)).toEqual(expected));
   await watched.stop();
 });
 
@@ -240,22 +234,16 @@ test('the watch of a room sends messages and deletions, and a resync after an im
   const watched = await new Watched((signal) => room.watch({ signal })).live();
   await room.post('second');
   await overwritten(() => room.delete(id));
-  await vi.waitFor(async () => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true), {
-    timeout: 10_000,
-  });
-  await vi.waitFor(
-    () =>
-      expect(watched.snapshot.map(({ body }) => body)).toEqual([
-        'taken back and restored',
-        'taken back and restored',
-        'second',
-      ]),
-    { timeout: 10_000 },
+  await eventually(async () => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true));
+  await eventually(() =>
+    expect(watched.snapshot.map(({ body }) => body)).toEqual([
+      'taken back and restored',
+      'taken back and restored',
+      'second',
+    ]),
   );
   await room.post('third');
-  await vi.waitFor(async () => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']), {
-    timeout: 10_000,
-  });
+  await eventually(async () => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']));
   await watched.stop();
 });
 

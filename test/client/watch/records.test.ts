@@ -1,9 +1,10 @@
 /** Watches of agents and tasks. */
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ChangeItem, WatchEvent } from '../../../src/client/index.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { Watched } from './watched.js';
 import { told, useWatchedServer } from './watched-server.js';
+import { eventually } from '../../until.js';
 
 const server = useWatchedServer();
 
@@ -23,7 +24,7 @@ test('agents: the current ones, then their changes', async () => {
     ['agent.transitioned', there.agent_id],
     ['agent.deleted', there.agent_id],
   ];
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect([told(watched.changes), told(one.changes)]).toEqual([
       [['agent.created', late.agent_id], ...ofThere],
       ofThere,
@@ -52,7 +53,7 @@ test('tasks of a project: those of every session, then their changes, until the 
   await ada.tasks.create(other.id, { command: 'not ours' });
   const claim = await ada.tasks.claim(project.id);
   await claim?.complete({ output: 'done' });
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(watched.changes.map(({ kind, id }) => [kind, id])).toContainEqual(['task.ready', second.id]),
   );
   await ada.sessions.delete(older.id);
@@ -162,12 +163,9 @@ test('tasks and agents that change during the snapshot are sent without a gap or
     cursor = page.next_cursor ?? undefined;
     more = cursor !== undefined;
   }
-  await vi.waitFor(
-    () => {
-      for (const { kind, versions } of mirrors) expect(versions.held).toEqual(held[kind]);
-    },
-    { timeout: 10_000, interval: 100 },
-  );
+  await eventually(() => {
+    for (const { kind, versions } of mirrors) expect(versions.held).toEqual(held[kind]);
+  }, 100);
   stop.abort();
   await Promise.all(watches);
 }, 120_000);

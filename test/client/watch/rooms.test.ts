@@ -1,11 +1,12 @@
 /** Watches of rooms, and readers that return late or read slowly. */
 import { kernelOf } from '../../kernel-of.js';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { AgentKeys, Stoa } from '../../../src/client/index.js';
 import { Running } from '../../server/running.js';
 import { Watched } from './watched.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 import { useWatchedServer } from './watched-server.js';
+import { eventually } from '../../until.js';
 
 const server = useWatchedServer();
 
@@ -19,14 +20,14 @@ test('a room: its newest messages, then new and deleted ones, also of the time w
   const watched = await new Watched((signal) => through.watch({ room: { id }, signal })).live();
   expect(watched.snapshot.map(({ body }) => body)).toEqual(['one', 'two']);
   await room.post('three');
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(watched.changes).toMatchObject([{ kind: 'message', message: { body: 'three' } }]),
   );
   await server.gate.close();
   await room.delete(posted[0]?.id ?? '');
   await room.post('four');
   await server.gate.open();
-  await vi.waitFor(() => expect(watched.changes).toHaveLength(3), { timeout: 10_000 });
+  await eventually(() => expect(watched.changes).toHaveLength(3));
   expect(watched.changes.slice(1)).toEqual(
     expect.arrayContaining([
       { kind: 'deleted', id: posted[0]?.id },
@@ -34,14 +35,14 @@ test('a room: its newest messages, then new and deleted ones, also of the time w
     ]),
   );
   await room.delete(posted[1]?.id ?? '');
-  await vi.waitFor(() => expect(watched.changes.at(-1)).toEqual({ kind: 'deleted', id: posted[1]?.id }));
+  await eventually(() => expect(watched.changes.at(-1)).toEqual({ kind: 'deleted', id: posted[1]?.id }));
   const { position } = watched.events.findLast((event) => event.kind === 'changes') ?? {};
   await watched.stop();
   await room.post('five');
   const resumed = await new Watched((signal) =>
     through.watch({ room: { id }, since: position, signal }),
   ).live();
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(resumed.changes).toMatchObject([{ kind: 'message', message: { body: 'five' } }]),
   );
   expect(resumed.snapshot).toEqual([]);
@@ -127,14 +128,13 @@ test('a reader of a room learns which of its messages were deleted while it was 
   const through = await server.clientOf('ada', { url: server.gate.url });
   const watched = await new Watched((signal) => through.watch({ room: { id: roomId }, signal })).live();
   const later = await post(650);
-  await vi.waitFor(() => expect(watched.changes).toHaveLength(650), { timeout: 20_000 });
+  await eventually(() => expect(watched.changes).toHaveLength(650));
   await server.gate.close();
   const gone = [early[3], later[0], later[300], later.at(-1)].map(String);
   for (const id of gone) await author.room(roomId).delete(id);
   await server.gate.open();
-  await vi.waitFor(
-    () => expect(watched.changes.slice(650)).toEqual(gone.map((id) => ({ kind: 'deleted', id }))),
-    { timeout: 20_000 },
+  await eventually(() =>
+    expect(watched.changes.slice(650)).toEqual(gone.map((id) => ({ kind: 'deleted', id }))),
   );
   await watched.stop();
 }, 60_000);
@@ -168,7 +168,7 @@ test('a reader of a room that is far behind gets everything over one connection'
         signal,
       }),
     );
-    await vi.waitFor(() => expect(behind.changes).toHaveLength(250), { timeout: 30_000 });
+    await eventually(() => expect(behind.changes).toHaveLength(250));
     expect(
       behind.changes.map((change) =>
         change.kind === 'message' ? Number.parseInt(change.message.body, 10) : change.kind,

@@ -1,5 +1,6 @@
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 import type { WatchEvent } from '../../../src/client/index.js';
+import { eventually } from '../../until.js';
 
 /** All events of a running watch. */
 export class Watched<Item, Change> {
@@ -26,9 +27,7 @@ export class Watched<Item, Change> {
   }
 
   async live(): Promise<this> {
-    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true));
     return this;
   }
 

@@ -16,6 +16,7 @@ import { mountSmallDisk } from '../../homes/directory/kernel/small-disk.js';
 import { Running } from '../../server/running.js';
 import { sharedHome, sharedServer, uniqueName } from '../../servers/shared.js';
 import { dropTable, dynamodb } from '../../stores/dynamodb/table.js';
+import { eventually } from '../../until.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada');
@@ -285,7 +286,7 @@ describe('over HTTP', () => {
       return answer;
     };
     const spooled = (sizeBytes: number): Promise<void> =>
-      vi.waitFor(() => expect(small.app.stoaServer.spool.sizeBytes).toBe(sizeBytes));
+      eventually(() => expect(small.app.stoaServer.spool.sizeBytes).toBe(sizeBytes));
     try {
       expect(await refusal(begin(small.alice, 3_001))).toEqual([413, 'too_large', ['importBytesMax']]);
       void begin(small.alice, 2_500);

@@ -89,8 +89,7 @@ export function vectorSuite(target: VectorTarget): void {
     (await find(query, as)).items.map(({ key }) => key);
   const status = async (): Promise<{ waiting: number; failing: string | null; model: string | null }> =>
     JSON.parse((await server.ask('GET', '/v1/status', { as: server.operator })).text).embedding;
-  const settled = (): Promise<void> =>
-    expect.poll(async () => (await status()).waiting, { timeout: 20_000 }).toBe(0);
+  const settled = (): Promise<void> => expect.poll(async () => (await status()).waiting).toBe(0);
 
   describe('a search by meaning', () => {
     test('finds other words of the same meaning, and a search by words does not', async () => {
@@ -216,7 +215,7 @@ export function vectorSuite(target: VectorTarget): void {
       const release = embedder.hold();
       const before = embedder.requests.length;
       await put('race', 'note', 'It is about soup.');
-      await expect.poll(() => embedder.requests.length, { timeout: 10_000 }).toBeGreaterThan(before);
+      await expect.poll(() => embedder.requests.length).toBeGreaterThan(before);
       await put('race', 'note', 'It is about rain.');
       release();
       await settled();
@@ -256,7 +255,7 @@ export function vectorSuite(target: VectorTarget): void {
     test('survives a restart: what was not embedded is embedded later', async () => {
       embedder.behave('fails');
       await put('notes', 'restart', 'The weather of tomorrow.');
-      await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).toContain('503');
+      await expect.poll(async () => (await status()).failing).toContain('503');
       await server.stop();
       embedder.behave('works');
       server = await start();
@@ -269,7 +268,7 @@ export function vectorSuite(target: VectorTarget): void {
       async (behaviour) => {
         embedder.behave(behaviour);
         await put('notes', `when-${behaviour}`, `A vehicle, ${behaviour}.`);
-        await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).not.toBe(null);
+        await expect.poll(async () => (await status()).failing).not.toBe(null);
         expect((await status()).waiting).toBe(1);
         const reply = await ask({ q: `unknown ${behaviour}`, mode: 'hybrid', namespace: 'notes' });
         expect(reply.status, reply.text).toBe(503);
@@ -299,7 +298,7 @@ export function vectorSuite(target: VectorTarget): void {
       embedder.behave('limits');
       const before = embedder.requests.length;
       await put('notes', 'limited', 'A vehicle, later.');
-      await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).toContain('429');
+      await expect.poll(async () => (await status()).failing).toContain('429');
       const refusedAtMs = performance.now();
       embedder.behave('works');
       await settled();
@@ -313,7 +312,7 @@ export function vectorSuite(target: VectorTarget): void {
     test('documents wait while the embedder is restarted', async () => {
       const listenAgain = await embedder.pauseListening();
       await put('notes', 'restarted', 'An automobile of the evening.');
-      await expect.poll(async () => (await status()).failing, { timeout: 10_000 }).not.toBe(null);
+      await expect.poll(async () => (await status()).failing).not.toBe(null);
       expect((await status()).waiting).toBe(1);
       await listenAgain();
       await settled();
@@ -345,7 +344,7 @@ export function vectorSuite(target: VectorTarget): void {
       };
       server = await start({ embedder: { ...changed, embed }, limits: { ...limits, embedSecondsMax: 60 } });
       expect(await find({ q: 'car', namespace: 'notes' })).toMatchObject({ items: [], examined_all: false });
-      await expect.poll(async () => (await status()).waiting, { timeout: 10_000 }).toBeGreaterThan(20);
+      await expect.poll(async () => (await status()).waiting).toBeGreaterThan(20);
       expect(await find({ q: 'car', namespace: 'notes' })).toMatchObject({ items: [], examined_all: false });
       gate.abort();
       await settled();

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
 import { openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
@@ -18,12 +18,12 @@ import { start as startRedis } from '../../servers/redis.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { noteServer, sharedKeys } from '../../servers/shared.js';
 import { publicRoom } from '../../messaging/public-room.js';
+import { eventually } from '../../until.js';
 
 const ada = operatorCaller('ada', 'writer');
 const writersCount = 6;
 /** What a client must take for unknown. */
 const unknown = 'backend_unavailable';
-const patience = { timeout: 40_000, interval: 100 };
 
 let postgres: PostgresServer;
 let redis: HaltingServer;
@@ -94,14 +94,14 @@ async function during(
     }
   });
   const accepted = (): number => [...outcomes.values()].filter((outcome) => outcome === 'accepted').length;
-  await vi.waitFor(() => expect(accepted()).toBeGreaterThan(10), patience);
+  await eventually(() => expect(accepted()).toBeGreaterThan(10), 100);
   await fault({ outcomes, codes, sentences });
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const name = randomUUID();
     const outcome = await attempt(name);
     outcomes.set(name, outcome);
     expect(outcome).toBe('accepted');
-  }, patience);
+  }, 100);
   ended.abort();
   await Promise.all(writers);
   return { outcomes, codes, sentences };
@@ -166,7 +166,7 @@ describe('PostgreSQL', () => {
     },
     'is frozen until writes fail': async ({ codes }) => {
       postgresGate?.silence();
-      await vi.waitFor(() => expect([...codes]).toContain(unknown), patience);
+      await eventually(() => expect([...codes]).toContain(unknown), 100);
       postgresGate?.speak();
     },
     'loses all connections, several times': async () => {
@@ -177,10 +177,7 @@ describe('PostgreSQL', () => {
     },
     'is switched to read-only for a while': async () => {
       await readOnly(true);
-      await vi.waitFor(
-        async () => expect(await stoa.data.get(ada, 'n', 'nothing')).toBeUndefined(),
-        patience,
-      );
+      await eventually(async () => expect(await stoa.data.get(ada, 'n', 'nothing')).toBeUndefined(), 100);
       await sleep(1_000);
       await readOnly(false);
     },
@@ -221,7 +218,7 @@ describe('Redis', () => {
     'is frozen': {
       act: async ({ codes }) => {
         redisGate?.silence();
-        await vi.waitFor(() => expect([...codes]).toContain(unknown), patience);
+        await eventually(() => expect([...codes]).toContain(unknown), 100);
         redisGate?.speak();
       },
       code: unknown,

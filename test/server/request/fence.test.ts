@@ -15,6 +15,7 @@ import { ReadyWaiters } from '../../../src/workspaces/tasks/ready-waiters.js';
 import { sharedPostgres, sharedRedis } from '../../servers/shared.js';
 import { Running } from '../running.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
+import { eventually } from '../../until.js';
 
 let running: Running;
 let agentId: string;
@@ -169,7 +170,7 @@ test('a claim that waited for a task is refused when the lease was lost meanwhil
   const { lease } = await running.stoa.registry.heartbeat(alice, agentId, { holder: 'waiting' });
   const { waiters } = running.stoa.workspaces.port as DirectoryWorkspaces;
   const claiming = write(`/v1/projects/${project.id}/tasks/claim`, { wait: 30 }, lease.fence);
-  await vi.waitFor(() => expect(waiters.size).toBe(1));
+  await eventually(() => expect(waiters.size).toBe(1));
   nowMs += 91_000;
   const task = await running.stoa.workspaces.createTask(alice, session.id, { command: 'once' });
   expect((await claiming).json).toMatchObject({ code: 'fenced', status: 409 });
@@ -183,12 +184,12 @@ test('a refused claim leaves the task to the next waiting caller', async () => {
   const { lease } = await registry.heartbeat(alice, agentId, { holder: 'line' });
   const { waiters } = workspaces.port as DirectoryWorkspaces;
   const late = write(`/v1/projects/${project}/tasks/claim`, { wait: 30 }, lease.fence);
-  await vi.waitFor(() => expect(waiters.size).toBe(1));
+  await eventually(() => expect(waiters.size).toBe(1));
   const next = running.ask('POST', `/v1/projects/${project}/tasks/claim`, {
     as: running.alice,
     body: { wait: 30 },
   });
-  await vi.waitFor(() => expect(waiters.size).toBe(2));
+  await eventually(() => expect(waiters.size).toBe(2));
   nowMs += 91_000;
   const task = await workspaces.createTask(alice, session, { command: 'once' });
   expect((await late).json).toMatchObject({ code: 'fenced' });
@@ -271,7 +272,7 @@ describe('in PostgreSQL', () => {
     await transaction(sql, async (tx) => {
       await query(tx, lock);
       writing = write().catch((error: unknown) => error);
-      await vi.waitFor(async () =>
+      await eventually(async () =>
         expect(
           await query(
             sql,
@@ -310,9 +311,9 @@ describe('in PostgreSQL', () => {
     const { project, session } = await projectOf(stoa, 'waiting');
     const wait = waitsOfClaims();
     const late = stoa.workspaces.claimTask(caller, project, { wait: 30 }).catch((error: unknown) => error);
-    await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(1));
+    await eventually(() => expect(wait).toHaveBeenCalledTimes(1));
     const next = stoa.workspaces.claimTask(alice, project, { wait: 30 });
-    await vi.waitFor(() => expect(wait).toHaveBeenCalledTimes(2));
+    await eventually(() => expect(wait).toHaveBeenCalledTimes(2));
     await stoa.registry.releaseLease(alice, caller.agentId ?? '');
     const task = await stoa.workspaces.createTask(alice, session, { command: 'once' });
     expect(await late).toMatchObject({ code: 'fenced' });

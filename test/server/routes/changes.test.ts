@@ -1,9 +1,10 @@
 import { kernelOf } from '../../kernel-of.js';
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { Running } from '../running.js';
+import { eventually } from '../../until.js';
 
 let running: Running;
 beforeAll(async () => {
@@ -163,9 +164,7 @@ test('a stream resumes after a disconnect without a gap or a repeat', async () =
       'last-event-id': last,
     });
     const wanted = Math.min(150, got.length + 10 * (cuts % 3));
-    await vi.waitFor(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(got.length + stream.changes.length).toBeGreaterThanOrEqual(wanted));
     stream.close();
     got.push(...stream.changes.map(({ id }) => id));
     last = stream.events.findLast(({ id }) => id !== undefined)?.id ?? last;
@@ -180,7 +179,7 @@ test('a stream without a position starts at the newest one, and sends its positi
   await create('alice', 'unseen');
   const after = await running.stoa.changes.newest();
   expect(after).not.toBe(before);
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(stream.events.at(-1)).toEqual({ event: 'position', id: after, data: { position: after } }),
   );
   expect(stream.changes).toEqual([]);
@@ -193,7 +192,7 @@ test('one event is one commit', async () => {
   const alice = operatorCaller('alice');
   await running.stoa.registry.start(alice, agent.agent_id);
   await running.stoa.registry.restart(alice, agent.agent_id);
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(stream.changes.filter(({ id }) => id === agent.agent_id).length).toBeGreaterThanOrEqual(3),
   );
   for (const { event, data } of stream.events)
@@ -211,9 +210,9 @@ test('a stream ends when its token is revoked or expires, and other streams cont
   expect(streams.map(({ status }) => status)).toEqual([200, 200]);
   await running.stoa.identity.revokeTokens(operatorCaller(), 'alice', tokens[0]?.token_id);
   const secret = await create('alice', 'after the revocation');
-  await vi.waitFor(() => expect(streams.map(({ ended }) => ended)).toEqual([true, true]), { timeout: 5_000 });
+  await eventually(() => expect(streams.map(({ ended }) => ended)).toEqual([true, true]));
   expect(streams[0]?.changes).toEqual([]);
-  await vi.waitFor(() => expect(other.changes.map(({ id }) => id)).toContain(secret.agent_id));
+  await eventually(() => expect(other.changes.map(({ id }) => id)).toContain(secret.agent_id));
   expect(other.ended).toBe(false);
   other.close();
 });
@@ -282,7 +281,7 @@ test('a reader that reads nothing costs no memory and is disconnected', async ()
     socket.write(
       `GET /v1/changes?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${slow.operator}\r\n\r\n`,
     );
-    await vi.waitFor(() => expect(slow.app.stoaServer.streams.count).toBe(1));
+    await eventually(() => expect(slow.app.stoaServer.streams.count).toBe(1));
     const id = 'x'.repeat(1_000);
     while (slow.app.stoaServer.streams.count > 0) {
       await kernelOf(slow.stoa).root.transact((tx) => {
@@ -305,7 +304,7 @@ test('streams beyond the limit are refused', async () => {
   expect(first.status).toBe(200);
   expect((await fetch(`${few.url}/v1/changes`, { headers })).status).toBe(503);
   stop.abort();
-  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  await eventually(() => expect(few.app.stoaServer.streams.count).toBe(0));
   await few.stop();
 });
 
@@ -316,7 +315,7 @@ test('HEAD of a stream does not count as an open stream', async () => {
   probe.write(`HEAD /room/global/stream HTTP/1.1\r\nHost: ${new URL(few.url).host}\r\n\r\n`);
   const [head] = (await once(probe, 'data')) as [Buffer];
   expect(head.toString()).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*text\/event-stream/);
-  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  await eventually(() => expect(few.app.stoaServer.streams.count).toBe(0));
   probe.destroy();
   await few.stop();
 });
@@ -341,7 +340,7 @@ test('one caller cannot use all streams: each user, and each address without cre
   expect(await statuses('/room/global/stream')).toEqual([200, 503]);
   expect(await statuses('/v1/changes', few.operator)).toEqual([200, 200]);
   stop.abort();
-  await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
+  await eventually(() => expect(few.app.stoaServer.streams.count).toBe(0));
   // After closing a stream, the caller may open another.
   const again = await fetch(`${few.url}/v1/changes`, {
     headers: { accept: 'text/event-stream', authorization: `Bearer ${few.alice}` },

@@ -112,7 +112,7 @@ test('leases that are live are counted, of agents and of tasks; a scrape reads n
   });
   expect(held.status).toBe(200);
   const lines = async () => (await leased.ask('GET', '/metrics')).text;
-  await expect.poll(lines, { timeout: 10_000 }).toMatch(/^stoa_leases 1$/m);
+  await expect.poll(lines).toMatch(/^stoa_leases 1$/m);
   const read: string[] = [];
   const { engine } = kernelOf(leased.stoa).root;
   const range = engine.range.bind(engine);

@@ -3,12 +3,13 @@ import { dataOver } from '../../datastore/data-over.js';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { Running, credentials } from '../../server/running.js';
 import { ProxiedCouchdb, hastyLimits as limits } from './database.js';
+import { eventually } from '../../until.js';
 
 const couch = new ProxiedCouchdb();
 const caller = operatorCaller('user_123', 'agent');
@@ -140,10 +141,7 @@ async function hangUpAt(running: Running, method: string, path: string, asked: s
   request.end();
   await ended;
   const counted = `stoa_http_requests_total{method="${method}",route="${path.replace('/n', '/{namespace}')}",status="499"} 1`;
-  await vi.waitFor(
-    async () => expect((await running.ask('GET', '/metrics')).text).toContain(counted),
-    20_000,
-  );
+  await eventually(async () => expect((await running.ask('GET', '/metrics')).text).toContain(counted));
 }
 
 test('when the caller disconnects, a clear ends after the current step and a list after the current request', async () => {

@@ -254,7 +254,7 @@ describe('documents in DynamoDB', () => {
       updatedAt: '2026-02-05T10:00:00Z',
     });
     expect(await standard.get(caller, 'kept', 'theirs')).toBe(1);
-    await expect.poll(list, { timeout: 20_000, interval: 500 }).toEqual(['ours', 'theirs']);
+    await expect.poll(list, { interval: 500 }).toEqual(['ours', 'theirs']);
   });
 
   test('a document without what the seed requires is named in the error', async () => {

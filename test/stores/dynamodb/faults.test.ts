@@ -6,7 +6,7 @@ import {
   DescribeTimeToLiveCommand,
   DynamoDBClient,
 } from '@aws-sdk/client-dynamodb';
-import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
 import { type DynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
 import { documentId } from '../../../src/datastore/documents/document-id.js';
@@ -16,6 +16,7 @@ import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';
 import { type Answer, FaultyProxy } from '../../servers/faulty-proxy.js';
 import { sharedServer, uniqueName } from '../../servers/shared.js';
 import { dropTable, dynamodb, putNative } from './table.js';
+import { eventually } from '../../until.js';
 
 let proxy: FaultyProxy;
 const opened: DynamodbDataStore[] = [];
@@ -242,7 +243,7 @@ test('a list by another process does not repeat a recent check for documents of 
     (await other.listKeys(caller, 'looked')).items.map(({ key }) => key);
   expect(await list()).toEqual(['ours']);
   goOn?.();
-  await expect.poll(list, { timeout: 20_000 }).toEqual(['ours', 'theirs']);
+  await expect.poll(list).toEqual(['ours', 'theirs']);
 });
 
 test('lists never scan the table', async () => {
@@ -434,7 +435,7 @@ test('retries end when the store closes', async () => {
     return refusal('ThrottlingException');
   };
   const reading = data.get(caller, 'n', 'k').catch((error: unknown) => error);
-  await vi.waitFor(() => expect(asked).toBeGreaterThan(2));
+  await eventually(() => expect(asked).toBeGreaterThan(2));
   await data.close();
   expect(await reading).toMatchObject({ code: 'closed' });
   const askedBefore = asked;

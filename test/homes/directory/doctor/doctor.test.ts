@@ -1,7 +1,7 @@
 /** The doctor over the families of tokens, data and messaging. */
 import { kernelOf } from '../../../kernel-of.js';
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allChecks } from '../../../../src/homes/directory/doctor/doctor.js';
 import {
   dataFamilies,
@@ -20,6 +20,7 @@ import type { Finding } from '../../../../src/operations/model.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { until } from '../../../until.js';
 
 const ada = operatorCaller('ada', 'planner');
 const families = [
@@ -236,7 +237,7 @@ describe('an identity whose agent lacks the entry of the link', () => {
         namespaces: null,
         linkedAtMs,
       });
-      await vi.waitUntil(() => kernel.nowMs() > linkedAtMs);
+      await until(() => kernel.nowMs() > linkedAtMs);
       await registry.putAgent(ada, { agent_id: agentId, name: 'scout' });
       expect(await findings(true, kernelOf(opened))).toEqual([]);
       expect(await registry.speaksFor(identity.id, 'ada', agentId)).toBe(false);

@@ -14,9 +14,9 @@ import { createApp, stopApp } from '../../../../src/server/app.js';
 import { startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { publicRoom } from '../../../messaging/public-room.js';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ada, saidIn, useServers } from './fixture.js';
-import { until } from '../../../until.js';
+import { eventually, until } from '../../../until.js';
 
 const { open, redisUrl } = useServers();
 
@@ -72,13 +72,11 @@ describe('the outbox', () => {
     // The repeat shows the state of the message.
     const [message] = (await stoa.messaging.port.messages(publicRoom(globalRoomId), { afterMs: 0, limit: 1 }))
       .items;
-    await vi.waitFor(
-      async () =>
-        expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
-          ok: true,
-          results: [{ value: 1 }, { id: message?.id, ts: message?.tsMs }],
-        }),
-      20_000,
+    await eventually(async () =>
+      expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
+        ok: true,
+        results: [{ value: 1 }, { id: message?.id, ts: message?.tsMs }],
+      }),
     );
   });
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type PostgresSql,
   type Queryable,
@@ -12,6 +12,7 @@ import {
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { emptyPostgres } from '../../../servers/shared.js';
+import { eventually, until } from '../../../until.js';
 
 async function processId(on: Queryable): Promise<number> {
   return Number((await query<{ id: number }>(on, 'SELECT pg_backend_pid() AS id'))[0]?.id);
@@ -72,7 +73,7 @@ describe('a transaction whose connection is cut', () => {
     const outcome = transaction(sql, async (tx) => {
       await query(tx, "INSERT INTO things VALUES ('lost')");
       const id = await processId(tx);
-      cutting = vi.waitUntil(() => isAsleep(id), { timeout: 20_000 }).then(() => cut(id));
+      cutting = until(() => isAsleep(id)).then(() => cut(id));
       return query(tx, 'SELECT pg_sleep(60)');
     });
     await expect(outcome).rejects.toMatchObject({ code: 'backend_unavailable' });
@@ -118,10 +119,9 @@ describe('a pool', () => {
     const running = Promise.allSettled(
       Array.from({ length: connections }, () => query(sql, 'SELECT pg_sleep(60)')),
     );
-    await vi.waitUntil(
+    await until(
       async () =>
         (await query(other, `SELECT 1 FROM pg_stat_activity WHERE ${asleep}`)).length === connections,
-      { timeout: 20_000 },
     );
     await query(other, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${asleep}`);
     expect(await running).toEqual(
@@ -189,10 +189,10 @@ describe('a server that stops answering', () => {
   async function expectRecovered(): Promise<void> {
     gate.speak();
     // A busy machine can be late for these short limits too.
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect(await transaction(sql, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]);
       await Promise.all(Array.from({ length: 4 }, () => query(sql, 'SELECT 1 AS one')));
-    }, 20_000);
+    });
   }
 
   it('is a refusal for a statement, for those that wait for a connection, and for a transaction that would begin', async () => {
@@ -240,9 +240,9 @@ describe('a server that stops answering', () => {
     gate.silence();
     await expect(query(pool, 'SELECT 1')).rejects.toEqual(unavailable);
     gate.speak();
-    await vi.waitFor(() => expect(listens).toBe(2), 20_000);
+    await eventually(() => expect(listens).toBe(2));
     await query(direct, "NOTIFY news, 'again'");
-    await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
+    await eventually(() => expect(heard).toEqual(['again']));
     await closePostgres(pool, 1);
   });
 
@@ -252,17 +252,11 @@ describe('a server that stops answering', () => {
     const list = gate.url.replace(new URL(gate.url).host, hosts.join(',').replaceAll(':', '%3A'));
     const listed = await openPostgres(new URL(list), { connectionsMax: 1, limits });
     try {
-      await vi.waitFor(
-        async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]),
-        20_000,
-      );
+      await eventually(async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]));
       limitStatements(listed, limits);
       gate.silence();
       await expect(query(listed, 'SELECT 1')).rejects.toEqual(unavailable);
-      await vi.waitFor(
-        async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]),
-        20_000,
-      );
+      await eventually(async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]));
     } finally {
       await closePostgres(listed, 1);
       await second.close();

@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dataStoreConformance } from '../../../../src/datastore/conformance/index.js';
 import type { DataService } from '../../../../src/datastore/service.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
@@ -8,6 +8,7 @@ import { type Gate, startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { dataOver } from '../../../datastore/data-over.js';
 import { openData, openPort } from '../open-domains.js';
+import { eventually } from '../../../until.js';
 
 let gate: Gate;
 let sql: postgres.Sql;
@@ -189,7 +190,7 @@ test('every verb fails in time when the database hangs, and works again afterwar
   for (const outcome of await Promise.allSettled(calls))
     expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'backend_unavailable' } });
   quiet.speak();
-  await vi.waitFor(async () => expect(await data.get(caller, 'n', 'other')).toBeUndefined(), 20_000);
+  await eventually(async () => expect(await data.get(caller, 'n', 'other')).toBeUndefined());
   await data.set(caller, 'n', 'k', 3);
   expect(await data.get(caller, 'n', 'k')).toBe(3);
   quiet.silence();

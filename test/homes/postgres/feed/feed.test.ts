@@ -1,7 +1,7 @@
 /** The change feed in a real PostgreSQL: one order for all servers, no commit skipped or repeated. */
 import { once } from 'node:events';
 import postgres from 'postgres';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Change } from '../../../../src/core/change.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { FeedPage } from '../../../../src/feed/port.js';
@@ -12,6 +12,7 @@ import {
 } from '../../../../src/homes/postgres/database/connection.js';
 import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
 import { emptyPostgres } from '../../../servers/shared.js';
+import { eventually } from '../../../until.js';
 
 let url: string;
 let admin: postgres.Sql;
@@ -155,7 +156,7 @@ describe('following', () => {
     const feed = await server();
     const since = await feed.newest();
     const early = collect(feed, 3, since);
-    await vi.waitFor(async () => expect(await feed.newest()).toBe(since));
+    await eventually(async () => expect(await feed.newest()).toBe(since));
     await write(admin, change('x'));
     const middle = await feed.newest();
     const late = collect(feed, 2, middle);

@@ -2,7 +2,7 @@
  * A token that one server revokes is refused by the writes of all others, in every domain, heard of or not.
  */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import {
   closePostgres,
@@ -17,6 +17,7 @@ import type { HaltingServer } from '../../../servers/child.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedKeys, emptyPostgres } from '../../../servers/shared.js';
+import { eventually } from '../../../until.js';
 
 const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
@@ -149,12 +150,12 @@ it('writes are refused at once, and reads within a second, while notices of othe
   try {
     await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', token_id);
     expect(await put()).toBe(401);
-    await vi.waitFor(async () => expect(await get()).toBe(401), { timeout: 10_000 });
+    await eventually(async () => expect(await get()).toBe(401));
     expect(here.stoa.home.identity.isCacheValid()).toBe(false);
   } finally {
     gate.speak();
   }
-  await vi.waitFor(() => expect(here.stoa.home.identity.isCacheValid()).toBe(true), { timeout: 10_000 });
+  await eventually(() => expect(here.stoa.home.identity.isCacheValid()).toBe(true));
 });
 
 it('a server whose connections are all busy still shows that it is alive', async () => {
@@ -168,17 +169,17 @@ it('a server whose connections are all busy still shows that it is alive', async
       );
       const busy = "wait_event_type = 'Lock' AND datname = current_database()";
       const blocked = `SELECT count(*)::integer AS count, clock_timestamp()::text AS since FROM pg_stat_activity WHERE ${busy}`;
-      const [now] = await vi.waitFor(async () => {
+      const [now] = await eventually(async () => {
         const rows = await query<{ count: number; since: string }>(sql, blocked);
         expect(rows[0]?.count).toBeGreaterThanOrEqual(10);
         return rows;
-      }, 20_000);
-      await vi.waitFor(async () => {
+      });
+      await eventually(async () => {
         const seen = await query(sql, 'SELECT 1 FROM cluster.servers WHERE seen_at > $1::timestamptz', [
           now?.since ?? '',
         ]);
         expect(seen).toHaveLength(2);
-      }, 20_000);
+      });
     });
     await reads;
   } finally {

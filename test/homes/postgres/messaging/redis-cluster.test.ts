@@ -87,11 +87,11 @@ it('on a cluster, a message that could not be indexed is indexed later, by any s
   try {
     const first = await restart(limits);
     const own = await postUnindexed(first, 'stumbled');
-    await expect.poll(() => found(first, 'stumbled'), { timeout: 30_000 }).toEqual([own]);
+    await expect.poll(() => found(first, 'stumbled')).toEqual([own]);
     expect(errors).toContain('adding a message to the search; it is tried again');
     const left = await postUnindexed(await restart(later), 'abandoned');
     const next = await restart(later);
-    await expect.poll(() => found(next, 'abandoned'), { timeout: 30_000 }).toEqual([left]);
+    await expect.poll(() => found(next, 'abandoned')).toEqual([left]);
     await expect
       .poll(async () =>
         (await Promise.all(client.nodes('master').map((node) => node.keys('room:*:unindexed')))).flat(),

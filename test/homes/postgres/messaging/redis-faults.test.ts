@@ -1,7 +1,7 @@
 /** Several servers on one PostgreSQL and Redis that fail, lose connections and change roles. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
 import { startGate } from '../../../servers/gate.js';
@@ -10,7 +10,7 @@ import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { Agent, MessagingServer, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
-import { until } from '../../../until.js';
+import { eventually, until } from '../../../until.js';
 import { openOn, useRedis } from './open-messaging.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 
@@ -345,12 +345,10 @@ describe('Redis', () => {
       });
       expect((await server.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
       await client.config('SET', 'maxmemory', '0');
-      await vi.waitFor(
-        async () =>
-          expect((await server.ask('GET', `/room/global?after=${ts}`)).json.messages).toMatchObject([
-            { body: 'waits' },
-          ]),
-        { timeout: 20_000 },
+      await eventually(async () =>
+        expect((await server.ask('GET', `/room/global?after=${ts}`)).json.messages).toMatchObject([
+          { body: 'waits' },
+        ]),
       );
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
     } finally {

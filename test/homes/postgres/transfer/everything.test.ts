@@ -6,12 +6,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openStoa } from '../../../../src/index.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { dimensions, vectorOf } from '../../../servers/embedder.js';
 import { sharedHome } from '../../../servers/shared.js';
 import { type Opening, move } from '../../../transfer/move-kit.js';
+import { eventually } from '../../../until.js';
 
 interface Answer {
   status: number;
@@ -300,7 +301,7 @@ function differing(before: Record<string, Answer>, after: Record<string, Answer>
 
 /** Words and vectors of a home are made in the background. */
 async function untilFound(ask: Ask): Promise<void> {
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const found = await Promise.all(
       queries['/v1/find']?.map((query) => ask('GET', `/v1/find${query}`, { headers: alice })) ?? [],
     );
@@ -308,7 +309,7 @@ async function untilFound(ask: Ask): Promise<void> {
     // Two documents, a task and a message; both documents that have vectors.
     expect(words?.map(({ kind }) => kind).toSorted()).toEqual(['data', 'data', 'messages', 'tasks']);
     expect(near).toHaveLength(2);
-  }, 20_000);
+  });
 }
 
 it('a move to PostgreSQL and back changes no answer of any route', async () => {

@@ -1,5 +1,5 @@
 /** The conformance suite of workspaces on PostgreSQL, and tests with several servers on one database. */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as vitest from 'vitest';
 import { openPostgres, query, transaction } from '../../../../src/homes/postgres/database/connection.js';
 import {
@@ -10,6 +10,7 @@ import type { WorkspacesService } from '../../../../src/workspaces/service.js';
 import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
 import { workspacesConformance } from '../../../../src/workspaces/conformance/index.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
+import { eventually } from '../../../until.js';
 
 workspacesConformance(vitest, { name: 'PostgreSQL', open: (limits) => openPostgresBench(limits) });
 
@@ -101,7 +102,7 @@ it('tasks of a lost agent that are locked, or too many for one step, follow afte
       expect((await statuses()).filter((status) => status === 'pending').length).toBeGreaterThanOrEqual(2);
       expect((await statuses())[0]).toBe('running');
     });
-    await vi.waitFor(async () => expect(new Set(await statuses())).toEqual(new Set(['pending'])), 20_000);
+    await eventually(async () => expect(new Set(await statuses())).toEqual(new Set(['pending'])));
     // Later claims are not those that were lost.
     await bench.service.claimTask({ ...ada, agent: 'scout' }, projectId);
     await bench.sweep();
@@ -256,7 +257,7 @@ it('a purge that a stopped server interrupted continues on the next server', asy
   expect(await left()).toBeGreaterThan(1);
   const next = await openPostgresBench({ workspaceStepRowsMax: 3 }, bench.url);
   try {
-    await expect.poll(left, { timeout: 20_000, interval: 20 }).toBe(0);
+    await expect.poll(left).toBe(0);
     expect(await query(sql, 'SELECT id FROM workspaces.projects WHERE id = $1', [projectId])).toEqual([]);
   } finally {
     await sql.end();

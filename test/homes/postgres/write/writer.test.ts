@@ -2,7 +2,7 @@
  * The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers
  * share.
  */
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import { StoaError } from '../../../../src/core/errors.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
@@ -22,6 +22,7 @@ import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import { emptyPostgres } from '../../../servers/shared.js';
 import { type OpenedData, openBase, openData } from '../open-domains.js';
 import { openPostgresBench } from '../workspaces/fixture.js';
+import { eventually } from '../../../until.js';
 
 const limits = limitsWith({ sweepStepMax: 3 });
 const ada = operatorCaller('ada', 'writer');
@@ -78,7 +79,7 @@ it('a fence is checked in the transaction, against the lease as it is at the com
     });
     // Suites share the server, so the waiting sessions of other databases do not count.
     const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await vi.waitFor(async () => expect(await query(sql, waits)).toHaveLength(1), 20_000);
+    await eventually(async () => expect(await query(sql, waits)).toHaveLength(1));
     return { waiting };
   });
   await (

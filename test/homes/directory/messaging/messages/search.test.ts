@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { directoryFamilies } from '../../../../../src/homes/directory/families.js';
 import { type DirectoryFind } from '../../../../../src/homes/directory/find/find.js';
 import { findFamilies } from '../../../../../src/homes/directory/find/rows.js';
@@ -23,11 +23,10 @@ import type { Message } from '../../../../../src/messaging/model.js';
 import { FaultyEngine } from '../../kernel/faulty-engine.js';
 import { type WrittenPort, writtenPort } from '../../../../../src/messaging/conformance/kit/written-port.js';
 import { openMessaging } from '../open-messaging.js';
+import { until } from '../../../../until.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };
-/** For what is done beside the requests. */
-const patience = { timeout: 30_000, interval: 5 };
 const open: Library[] = [];
 
 afterEach(async () => {
@@ -349,13 +348,13 @@ it('reports failed filing, still finds the messages, and files them when the dis
   const posts = await Promise.allSettled(
     Array.from({ length: 1_000 }, (_, index) => library.post(1, () => bodyOf(index))),
   );
-  await vi.waitUntil(() => library.errors.length > 0, patience);
+  await until(() => library.errors.length > 0);
   expect(library.errors).toContain('The disk is full, as the test wants it.');
   expect(posts.some(({ status }) => status === 'fulfilled')).toBe(true);
   expect(library.rowsIn(findFamilies.blocks)).toBe(0);
   await expectAllFound(library);
   library.engine.fail = false;
-  await vi.waitUntil(() => library.rowsIn(findFamilies.blocks) > 0, patience);
+  await until(() => library.rowsIn(findFamilies.blocks) > 0);
   await expectAllFound(library);
 });
 
