@@ -1,15 +1,14 @@
 import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { type Browser, type Page, chromium } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { type OutputChunk, rolldown } from 'rolldown';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { errorKinds } from '../../src/core/errors.js';
 import { Running } from '../server/running.js';
+import { sharedBrowser } from '../servers/shared.js';
 import type { Setting } from './browser-app.js';
 
-/** Debian's browser; any other can be named. */
-const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 const clientPath = fileURLToPath(new URL('../../src/client/index.ts', import.meta.url));
 /**
  * Measured as 49 kB, including the tables of operations; a server, a schema library or a second codec in the
@@ -33,7 +32,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
   sitePort = (site.address() as AddressInfo).port; // A TCP server that listens has an AddressInfo.
   running = await Running.start({}, { corsOrigin: [`http://127.0.0.1:${sitePort}`] });
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  browser = await sharedBrowser();
 }, 60_000);
 afterAll(async () => {
   await browser.close();

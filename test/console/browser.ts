@@ -1,24 +1,8 @@
-/** The console in a real browser: Debian's chromium. */
-import { type Browser, type BrowserContextOptions, type Page, chromium } from 'playwright-core';
+/** The console in a real browser. */
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
-
-const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
-
-export function launch(): Promise<Browser> {
-  return chromium.launch({
-    executablePath,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-dev-shm-usage',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  });
-}
+export { sharedBrowser as launch } from '../servers/shared.js';
 
 export interface Opened {
   page: Page;

@@ -5,7 +5,8 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { Running } from '../server/running.js';
-import { launch, openPage, signInLink } from './browser.js';
+import { ownBrowser } from '../servers/browser.js';
+import { openPage, signInLink } from './browser.js';
 import { type Demo, makeDemo } from './demo/demo.js';
 import { mainThread } from './processor-time.js';
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
   demo = await makeDemo(running);
   alice = new Stoa({ url: running.url, token: running.alice });
   sessionId = (await alice.tasks.get(demo.finalId)).session_id;
-  browser = await launch();
+  browser = await ownBrowser();
 });
 afterAll(async () => {
   await browser.close();

@@ -3,7 +3,8 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
-import { launch, openPage } from './browser.js';
+import { ownBrowser } from '../servers/browser.js';
+import { openPage } from './browser.js';
 import { mainThread } from './processor-time.js';
 
 const { stoa, up, path } = useProgram();
@@ -13,7 +14,7 @@ let page: Page;
 
 beforeAll(async () => {
   server = await up(path('data'));
-  browser = await launch();
+  browser = await ownBrowser();
   ({ page } = await openPage(browser));
   const { path: link } = await new Stoa({ url: server.url, token: server.token }).console.createLink();
   await page.goto(server.url + link);

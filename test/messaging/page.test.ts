@@ -1,9 +1,7 @@
-import { type Browser, type Page, chromium } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sharedBrowser } from '../servers/shared.js';
 import { type Agent, MessagingServer, roomy } from './kit.js';
-
-/** Debian's browser; any other can be named. */
-const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 
 const hostile = [
   '<script>window.hit = 1</script>',
@@ -24,7 +22,7 @@ let ann: Agent;
 beforeAll(async () => {
   server = await MessagingServer.open();
   ann = await server.agent('<b>Ann</b> & "Co"');
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  browser = await sharedBrowser();
 });
 afterAll(async () => {
   await browser.close();

@@ -19,6 +19,7 @@ declare module 'vitest' {
 }
 
 export const sharedServers = {
+  browser: async () => (await import('./browser.js')).start(),
   postgres: async () => (await import('./postgres.js')).start(),
   redis: async () => (await import('./redis.js')).start(),
   'redis-cluster': async () => (await import('./redis.js')).startCluster(),

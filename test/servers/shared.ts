@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
 import { Redis } from 'ioredis';
+import type { Browser } from 'playwright-core';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './provider.js';
 import { copyOfTables, createDatabase } from './postgres.js';
@@ -57,6 +58,12 @@ export async function sharedRedis(): Promise<{ url: string; describe: string }> 
   } finally {
     client.disconnect();
   }
+}
+
+/** The browser of all suites. Each suite has its own pages and profiles, and closes only those. */
+export async function sharedBrowser(): Promise<Browser> {
+  const { chromium } = await import('playwright-core');
+  return chromium.connect((await sharedServer('browser')).url);
 }
 
 /** Keys for secrets that all servers of a test share. */
