@@ -62,8 +62,11 @@ export async function openPostgres(directory: string, corpus: CorpusShape): Prom
   };
 }
 
+function onError(error: unknown): void {
+  process.stderr.write(`${String(error)}\n`);
+}
+
 async function open(path: string): Promise<Opened> {
-  const onError = (error: unknown): void => void process.stderr.write(`${String(error)}\n`);
   const server = await startPostgres(path);
   const base = await openPostgresBase(new URL(server.url), {
     limits,

@@ -1,6 +1,7 @@
 /** The rows of the search index, compared with the plain words of the same entries. */
 import { describe, expect, test } from 'vitest';
 import type { EntryName } from '../../src/find/model.js';
+import { beginningWordsMax, wordsBeginningWith } from '../../src/find/segments/beginnings.js';
 import { blockBytesMax, blockTerms } from '../../src/find/segments/blocks.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
 import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
@@ -11,8 +12,8 @@ import {
   type WaitingEntry,
   fileEntries,
 } from '../../src/find/segments/segment.js';
-import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
-import { type SeenWaiting, WaitingTerms, beginningWordsMax } from '../../src/find/segments/waiting.js';
+import { IndexView, type ViewedSegment, seenPlaces } from '../../src/find/segments/view.js';
+import { type SeenWaiting, WaitingTerms } from '../../src/find/segments/waiting.js';
 import { compareWords } from '../../src/find/segments/word-order.js';
 import { type EntryTerms, entryTermsOf, isStemTerm } from '../../src/find/words/entry-terms.js';
 
@@ -108,9 +109,6 @@ function expectSame(view: IndexView, made: readonly Made[]): void {
   expect(view.count).toBe(made.length);
   expect(view.titleLength).toBe(made.reduce((sum, { terms }) => sum + terms.titleLength, 0));
   expect(view.bodyLength).toBe(made.reduce((sum, { terms }) => sum + terms.bodyLength, 0));
-  expect(view.beginning('', 100_000)).toEqual(
-    [...expected.keys()].filter((term) => !isStemTerm(term)).toSorted(compareWords),
-  );
   for (const [term, entries] of expected) {
     const list = view.list(term);
     const found = Array.from(list.ordinals, (ordinal, index): [string, unknown] => [
@@ -200,6 +198,42 @@ describe('the rows of the search index', () => {
     expectSame(view, seen);
   });
 
+  test('a beginning stands for its first words that a seen entry has, whatever the segments are', async () => {
+    const made = [makeEntries(12, 300), makeEntries(13, 200), makeEntries(14, 50)];
+    const parts = made.map((part) => filed(part.map(({ entry }) => entry)));
+    const joined = await merged(parts.map((part) => viewed(part)));
+    const filter = { hasCollection, nowMs: everything.nowMs };
+    const seen = made.flat().filter(({ entry: { name } }) => hasCollection(name.kind, name.collection));
+    for (const begin of ['', 'a', 'w', 'no-such']) {
+      const words = new Set(seen.flatMap(({ terms }) => [...terms.terms.keys()]));
+      const expected = [...words].filter((word) => word.startsWith(begin) && !isStemTerm(word));
+      const first = expected.toSorted(compareWords).slice(0, beginningWordsMax + 1);
+      for (const segments of [parts, [joined]]) {
+        const { words: begun, isComplete } = await wordsBeginningWith(
+          [begin],
+          segments.map((part) => ({
+            isSeen: seenPlaces(viewed(part), [], filter),
+            blocksFrom: () => part.blocks.map(({ body }) => body),
+          })),
+        );
+        expect(isComplete).toBe(true);
+        // Only the blocks that were found for the beginning.
+        const partition = {
+          segments: segments.map((part) => ({ ...viewed(part), blocks: [] })),
+          marked: [],
+          waiting: [],
+          begun,
+        };
+        const view = new IndexView([partition], filter);
+        expect(view.beginning(begin, 1_000)).toEqual(first);
+        for (const word of first)
+          expect(view.list(word).ordinals.length, word).toBe(
+            seen.filter(({ terms }) => terms.terms.has(word)).length,
+          );
+      }
+    }
+  });
+
   test('a common word is split over blocks of a limited size', async () => {
     const terms = entryTermsOf({ title: [], body: ['common '.repeat(30)] });
     const packed = packTerms(terms);
@@ -248,7 +282,7 @@ describe('the rows of the search index', () => {
       ...new WaitingTerms({ terms, beginnings }).of(entry).terms.keys(),
     ];
     expect(kept(['alpha', 'w7', 'absent'], [])).toEqual(['alpha', 'w7']);
-    expect(kept([], ['w'])).toEqual(['w', ...words].toSorted(compareWords).slice(0, beginningWordsMax));
+    expect(kept([], ['w'])).toEqual(['w', ...words].toSorted(compareWords).slice(0, beginningWordsMax + 1));
     expect(kept([], [])).toEqual([]);
   });
 });

@@ -1,10 +1,12 @@
 /** The entries that have a word of the query: the lists of all its terms as one. */
 import type { QueryGroup } from '../query/query.js';
 import type { TermList } from '../segments/postings.js';
-import { beginningWordsMax } from '../segments/waiting.js';
+import { beginningWordsMax } from '../segments/beginnings.js';
 
 /** Where a search looks terms up. */
 export interface TermLists {
+  /** All ordinals are below this. */
+  readonly ordinals: number;
   list(term: string): TermList;
   /** The first terms that begin so, in order. */
   beginning(begin: string, max: number): string[];
@@ -25,18 +27,73 @@ interface Weighted {
   readonly weight: number;
 }
 
-/** The lists of the terms of a group. */
-export function listsOf(group: QueryGroup, lists: TermLists): Weighted[] {
-  return group.terms.flatMap(({ term, weight, isPrefix }) =>
-    (isPrefix ? lists.beginning(term, beginningWordsMax) : [term])
-      .map((word) => ({ list: lists.list(word), weight }))
-      .filter(({ list }) => list.ordinals.length > 0),
-  );
+/** The lists of the terms of a group. `isAll` is false if a beginning stands for more words than are looked at. */
+export function* listsOf(
+  group: QueryGroup,
+  lists: TermLists,
+): Generator<void, { readonly found: Weighted[]; readonly isAll: boolean }> {
+  const found: Weighted[] = [];
+  let isAll = true;
+  for (const { term, weight, isPrefix } of group.terms) {
+    const words = isPrefix ? lists.beginning(term, beginningWordsMax + 1) : [term];
+    if (words.length > beginningWordsMax) isAll = false;
+    for (const word of words.slice(0, beginningWordsMax)) {
+      const list = lists.list(word);
+      if (list.ordinals.length > 0) found.push({ list, weight });
+      yield;
+    }
+  }
+  return { found, isAll };
 }
 
-export function joinLists(lists: readonly Weighted[]): GroupList {
+/** With more lists than this, adding in an array of all ordinals is faster than taking the least of each list. */
+const listsJoinedInOrderMax = 8;
+
+export function joinLists(lists: readonly Weighted[], ordinalsMax: number): GroupList {
   const [only] = lists;
   if (only !== undefined && lists.length === 1 && only.weight === 1) return only.list;
+  const joined = lists.length > listsJoinedInOrderMax ? addedLists(lists, ordinalsMax) : joinedInOrder(lists);
+  return {
+    ...joined,
+    positions: (index) => {
+      const ordinal = joined.ordinals[index] as number;
+      const places = lists.flatMap(({ list }) => {
+        const place = indexOf(list.ordinals, ordinal);
+        return place < 0 ? [] : list.positions(place);
+      });
+      return lists.length === 1 ? places : [...new Set(places)].toSorted((a, b) => a - b);
+    },
+  };
+}
+
+type Counted = Omit<GroupList, 'positions'>;
+
+function addedLists(lists: readonly Weighted[], ordinalsMax: number): Counted {
+  const [titles, bodies] = [new Float64Array(ordinalsMax), new Float64Array(ordinalsMax)];
+  const isFound = new Uint8Array(ordinalsMax);
+  let count = 0;
+  for (const { list, weight } of lists)
+    for (let index = 0; index < list.ordinals.length; index += 1) {
+      const ordinal = list.ordinals[index] as number;
+      if (isFound[ordinal] === 0) count += 1;
+      isFound[ordinal] = 1;
+      titles[ordinal] = (titles[ordinal] as number) + weight * (list.titles[index] as number);
+      bodies[ordinal] = (bodies[ordinal] as number) + weight * (list.bodies[index] as number);
+    }
+  const ordinals = new Int32Array(count);
+  let at = 0;
+  // The counts move to the front: an ordinal is never below its index.
+  for (let ordinal = 0; at < count; ordinal += 1) {
+    if (isFound[ordinal] === 0) continue;
+    ordinals[at] = ordinal;
+    titles[at] = titles[ordinal] as number;
+    bodies[at] = bodies[ordinal] as number;
+    at += 1;
+  }
+  return { ordinals, titles, bodies };
+}
+
+function joinedInOrder(lists: readonly Weighted[]): Counted {
   const total = lists.reduce((sum, { list }) => sum + list.ordinals.length, 0);
   const ordinals = new Int32Array(total);
   const titles = new Float64Array(total);
@@ -65,20 +122,7 @@ export function joinLists(lists: readonly Weighted[]): GroupList {
     bodies[count] = body;
     count += 1;
   }
-  const joined = ordinals.subarray(0, count);
-  return {
-    ordinals: joined,
-    titles,
-    bodies,
-    positions: (index) => {
-      const ordinal = joined[index] as number;
-      const places = lists.flatMap(({ list }) => {
-        const place = indexOf(list.ordinals, ordinal);
-        return place < 0 ? [] : list.positions(place);
-      });
-      return lists.length === 1 ? places : [...new Set(places)].toSorted((a, b) => a - b);
-    },
-  };
+  return { ordinals: ordinals.subarray(0, count), titles, bodies };
 }
 
 /** Above every ordinal. */

@@ -1,6 +1,6 @@
 /** One search over what a home has gathered: counts, scores and orders. The same code for every home. */
 import { checkWanted } from '../../core/waiting/cancellation.js';
-import { Slices } from '../../core/waiting/yielding.js';
+import { Slices, inSlices } from '../../core/waiting/yielding.js';
 import type { EntryFacts, RankedEntry } from '../model.js';
 import type { IndexAnswer, IndexSearch } from '../port.js';
 import type { Phrase, Query } from '../query/query.js';
@@ -37,11 +37,13 @@ export async function searchView(
   const slices = new Slices();
   const groups: GroupList[] = [];
   let postingsLeft = findPostingsMax;
+  let isEveryWord = true;
   for (const group of query.groups) {
-    const lists = listsOf(group, view);
-    const size = lists.reduce((sum, { list }) => sum + list.ordinals.length, 0);
-    groups.push(joinLists(size <= postingsLeft ? lists : []));
+    const { found, isAll } = await inSlices(listsOf(group, view));
+    const size = found.reduce((sum, { list }) => sum + list.ordinals.length, 0);
+    groups.push(joinLists(size <= postingsLeft ? found : [], view.ordinals));
     postingsLeft -= size;
+    isEveryWord &&= isAll;
     await slices.pause();
   }
   const statistics: Statistics = search.statistics ?? {
@@ -55,7 +57,7 @@ export async function searchView(
     checkWanted(search.signal);
     await slices.pause();
   }
-  return { entries: ranking.best(), statistics, isComplete: postingsLeft >= 0 };
+  return { entries: ranking.best(), statistics, isComplete: postingsLeft >= 0 && isEveryWord };
 }
 
 /** Walks all entries that have one of the essential words, in the order of their ordinals. */

@@ -4,7 +4,8 @@
  * array. A home reads the rows in one snapshot; everything after that is this code, the same on every home.
  */
 import type { EntryName, FindKind } from '../model.js';
-import { blockTerms, compareFirst, listIn } from './blocks.js';
+import type { Begun } from './beginnings.js';
+import { compareFirst, listIn } from './blocks.js';
 import { ByteReader } from './bytes.js';
 import type { Catalog, IndexedFacts } from './catalog.js';
 import { type Counts, ListBuilder, ListReader, type TermList, readCounts } from './postings.js';
@@ -28,6 +29,8 @@ export interface ViewedPartition {
   readonly marked: readonly EntryName[];
   /** The marked places that have an entry, with the terms that the search looks up. */
   readonly waiting: readonly SeenWaiting[];
+  /** By beginning (`dep*`): its words in the segments. */
+  readonly begun?: ReadonlyMap<string, Begun>;
 }
 
 export interface ViewFilter {
@@ -40,6 +43,8 @@ interface Seen {
   readonly base: number;
   readonly segment: ViewedSegment;
   readonly isSeen: Uint8Array;
+  /** The blocks with the words of a beginning. */
+  readonly begun: (begin: string) => readonly Buffer[] | undefined;
 }
 
 export class IndexView {
@@ -53,18 +58,25 @@ export class IndexView {
   readonly #waiting: readonly SeenWaiting[];
   readonly #waitingBase: number;
   readonly #lists = new Map<string, TermList>();
+  /** By beginning: its words in the segments of all partitions. */
+  readonly #begun = new Map<string, Set<string>>();
   /** The segment that `#segmentOf` found last. */
   #last: Seen | undefined;
 
   constructor(partitions: readonly ViewedPartition[], filter: ViewFilter) {
     let base = 0;
-    this.#segments = partitions.flatMap(({ segments, marked }) =>
-      segments.map((segment): Seen => {
-        const seen = { base, segment, isSeen: this.#seenIn(segment, marked, filter) };
+    this.#segments = partitions.flatMap(({ segments, marked, begun }) =>
+      segments.map((segment, index): Seen => {
+        const blocks = (begin: string): readonly Buffer[] | undefined => begun?.get(begin)?.blocks[index];
+        const seen = { base, segment, isSeen: seenPlaces(segment, marked, filter), begun: blocks };
+        this.#countSeen(seen);
         base += segment.catalog.count;
         return seen;
       }),
     );
+    for (const { begun = [] } of partitions)
+      for (const [begin, { words }] of begun)
+        this.#begun.set(begin, new Set([...(this.#begun.get(begin) ?? []), ...words]));
     this.#waitingBase = base;
     this.#waiting = partitions
       .flatMap(({ waiting }) => waiting)
@@ -82,17 +94,9 @@ export class IndexView {
     return list;
   }
 
-  /** The first terms that begin so and that an entry of the search has, in order. */
+  /** The first words that begin so and that an entry of the search has, in order. */
   beginning(begin: string, max: number): string[] {
-    const found = new Set<string>();
-    const wanted = Buffer.from(begin);
-    for (const { segment, isSeen } of this.#segments)
-      for (const body of segment.blocks)
-        for (const { term: bytes, list } of blockTerms(body)) {
-          if (!bytes.subarray(0, wanted.length).equals(wanted)) continue;
-          const term = bytes.toString();
-          if (!isStemTerm(term) && !found.has(term) && new ListReader(list).hasSeen(isSeen)) found.add(term);
-        }
+    const found = new Set(this.#begun.get(begin));
     for (const { terms } of this.#waiting)
       for (const term of terms.keys()) if (term.startsWith(begin) && !isStemTerm(term)) found.add(term);
     return [...found].toSorted(compareWords).slice(0, max);
@@ -126,28 +130,22 @@ export class IndexView {
     };
   }
 
-  #seenIn({ catalog, dead }: ViewedSegment, marked: readonly EntryName[], filter: ViewFilter): Uint8Array {
-    const isSeen = new Uint8Array(catalog.count);
-    const { expiries, titleLengths, bodyLengths } = catalog;
-    const ranges = catalog.ranges.filter(({ kind, collection }) => filter.hasCollection(kind, collection));
-    for (const { from, to } of ranges) isSeen.fill(1, from, to);
-    for (const place of dead.places()) isSeen[place] = 0;
-    for (const name of marked) {
-      const place = filter.hasCollection(name.kind, name.collection) ? catalog.placeOf(name) : -1;
-      if (place >= 0) isSeen[place] = 0;
-    }
-    for (const { from, to } of ranges)
-      for (let place = from; place < to; place += 1) {
-        if (expiries !== null && (expiries[place] as number) <= filter.nowMs) isSeen[place] = 0;
-        if (isSeen[place] === 1) this.#count(titleLengths[place] as number, bodyLengths[place] as number);
-      }
-    return isSeen;
+  #countSeen({ segment: { catalog }, isSeen }: Seen): void {
+    const { titleLengths, bodyLengths } = catalog;
+    for (let place = 0; place < isSeen.length; place += 1)
+      if (isSeen[place] === 1) this.#count(titleLengths[place] as number, bodyLengths[place] as number);
   }
 
   #count(titleLength: number, bodyLength: number): void {
     this.count += 1;
     this.titleLength += titleLength;
     this.bodyLength += bodyLength;
+  }
+
+  /** The beginning that brought the blocks of the term; undefined if the query has the term itself. */
+  #beginOf(term: string): string | undefined {
+    for (const [begin, words] of this.#begun) if (words.has(term)) return begin;
+    return undefined;
   }
 
   #segmentOf(ordinal: number): Seen {
@@ -168,8 +166,9 @@ export class IndexView {
   #read(term: string): TermList {
     const wanted = Buffer.from(term);
     const builder = new ListBuilder();
-    for (const { base, segment, isSeen } of this.#segments)
-      for (const body of blocksWith(segment.blocks, wanted)) {
+    const begin = this.#beginOf(term);
+    for (const { base, segment, isSeen, begun } of this.#segments)
+      for (const body of blocksWith((begin === undefined ? null : begun(begin)) ?? segment.blocks, wanted)) {
         const list = listIn(body, wanted);
         if (list !== undefined) new ListReader(list).addTo(builder, base, isSeen);
       }
@@ -184,6 +183,28 @@ export class IndexView {
     }
     return builder.list();
   }
+}
+
+/** For each entry of a segment, whether the search covers it. */
+export function seenPlaces(
+  { catalog, dead }: Pick<ViewedSegment, 'catalog' | 'dead'>,
+  marked: readonly EntryName[],
+  { hasCollection, nowMs }: ViewFilter,
+): Uint8Array {
+  const isSeen = new Uint8Array(catalog.count);
+  const { expiries } = catalog;
+  const ranges = catalog.ranges.filter(({ kind, collection }) => hasCollection(kind, collection));
+  for (const { from, to } of ranges) isSeen.fill(1, from, to);
+  for (const place of dead.places()) isSeen[place] = 0;
+  for (const name of marked) {
+    const place = hasCollection(name.kind, name.collection) ? catalog.placeOf(name) : -1;
+    if (place >= 0) isSeen[place] = 0;
+  }
+  if (expiries === null) return isSeen;
+  for (const { from, to } of ranges)
+    for (let place = from; place < to; place += 1)
+      if ((expiries[place] as number) <= nowMs) isSeen[place] = 0;
+  return isSeen;
 }
 
 /** The blocks that can have a term: those that begin with it, and the one before them. */

@@ -1,5 +1,6 @@
 /** What a search keeps of the entries that are in no segment yet: their facts, and the terms that it looks up. */
 import { isStemTerm } from '../words/entry-terms.js';
+import { beginningWordsMax } from './beginnings.js';
 import type { IndexedFacts } from './catalog.js';
 import { type PackedUse, packedLengths, packedTerms } from './packed-terms.js';
 import type { WaitingEntry } from './segment.js';
@@ -10,9 +11,6 @@ export interface Wanted {
   readonly terms: readonly string[];
   readonly beginnings: readonly string[];
 }
-
-/** Words that a beginning (`dep*`) stands for; further ones are not looked at. */
-export const beginningWordsMax = 64;
 
 export interface SeenWaiting extends IndexedFacts {
   readonly terms: ReadonlyMap<string, PackedUse>;
@@ -41,7 +39,9 @@ export class WaitingTerms {
     }
     // The first words of all entries are among the first words of each.
     for (const found of begun)
-      for (const [term, use] of found.toSorted(([a], [b]) => compareWords(a, b)).slice(0, beginningWordsMax))
+      for (const [term, use] of found
+        .toSorted(([a], [b]) => compareWords(a, b))
+        .slice(0, beginningWordsMax + 1))
         terms.set(term, copied(use));
     return { ...facts, ...packedLengths(packed), terms };
   }

@@ -2,12 +2,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { findConformance } from '../../../src/find/conformance/index.js';
 import { openDirectoryHome } from '../../../src/homes/directory/home.js';
 
 const documents = Number(process.env['FIND_DOCUMENTS'] ?? 5_000);
+// The suite compares all of them several times.
+vi.setConfig({ testTimeout: documents * 30 });
 
 findConformance(
   { describe, it, beforeAll, afterAll, afterEach, expect },

@@ -1,5 +1,5 @@
 /** The search in PostgreSQL: the conformance suite over two servers. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { type FindBench, findConformance, searchOf } from '../../../src/find/conformance/index.js';
@@ -12,6 +12,8 @@ import { openData } from './open-domains.js';
 async function* noMessages(): AsyncGenerator<never> {}
 
 const documents = Number(process.env['FIND_DOCUMENTS'] ?? 5_000);
+// The suite compares all of them several times.
+vi.setConfig({ testTimeout: documents * 30 });
 const limits = limitsWith({ findWaitingMax: 256 });
 let skewMs = 0;
 const nowMs = (): number => Date.now() + skewMs;

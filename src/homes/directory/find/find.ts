@@ -4,7 +4,7 @@ import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Slices, nextTurn } from '../../../core/waiting/yielding.js';
 import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { Scope } from '../../../datastore/model.js';
-import type { FindKind } from '../../../find/model.js';
+import type { EntryName, FindKind } from '../../../find/model.js';
 import {
   type FindCapabilities,
   type FindPort,
@@ -19,7 +19,8 @@ import {
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
-import { IndexView, type ViewedPartition } from '../../../find/segments/view.js';
+import { type BegunSegment, type BegunWords, wordsBeginningWith } from '../../../find/segments/beginnings.js';
+import { IndexView, type ViewFilter, type ViewedPartition, seenPlaces } from '../../../find/segments/view.js';
 import { type SeenWaiting, WaitingTerms } from '../../../find/segments/waiting.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
@@ -32,8 +33,8 @@ import { MarkedEntries } from './filing/marked-entries.js';
 import { type Mark, hasMarks, readMarks } from './filing/marks.js';
 import { MessageIndex } from './message-index.js';
 import { Reindexing } from './reindex/reindex.js';
-import { messagesPartition } from './rows.js';
-import { SegmentReader, readSegments } from './segments.js';
+import { type SegmentRow, messagesPartition } from './rows.js';
+import { SegmentReader, blocksFrom, readSegments } from './segments.js';
 import { indexSize } from './size.js';
 import type { EntrySources } from './sources.js';
 import { expireStoreEntries } from './store-entries.js';
@@ -41,6 +42,18 @@ import { DirectoryVectors } from './vectors/vectors.js';
 
 /** Whether a search covers a namespace, a project or a room. */
 type Covers = (kind: FindKind, collection: string) => boolean;
+
+/** The words of the beginnings in these segments. */
+interface SegmentWords extends BegunWords {
+  /** The numbers of the segments, as `segmentsOf` writes them. */
+  readonly segments: string;
+}
+
+const noneBegun: SegmentWords = { segments: 'none', words: new Map(), isComplete: true };
+
+function segmentsOf(rows: readonly SegmentRow[]): string {
+  return rows.map(({ segment }) => segment).join(' ');
+}
 
 export interface DirectoryFindOptions {
   readonly kernel: Kernel;
@@ -157,13 +170,14 @@ export class DirectoryFind implements FindPort {
     }
     if (messages !== null)
       partitions.push(await this.#viewed(this.#kernel.root, messagesPartition, search, covers));
-    const view = new IndexView(partitions, {
-      hasCollection: covers,
-      // A later page must not count what expired since the first one, and must not show it either.
-      nowMs: Math.max(search.asOfMs, this.#kernel.nowMs()),
-    });
+    const view = new IndexView(partitions, this.#filter(search, covers));
     const answer = await searchView(view, search, this.#limits);
     return { ...answer, isComplete: answer.isComplete && partitions.every(({ isComplete }) => isComplete) };
+  }
+
+  #filter({ asOfMs }: IndexSearch, hasCollection: Covers): ViewFilter {
+    // A later page must not count what expired since the first one, and must not show it either.
+    return { hasCollection, nowMs: Math.max(asOfMs, this.#kernel.nowMs()) };
   }
 
   #covered({ data, tasks, messages }: SearchedParts): Covers {
@@ -212,6 +226,7 @@ export class DirectoryFind implements FindPort {
       return seen;
     };
     const slices = new Slices();
+    let begun = noneBegun;
     const filingUntilMs = performance.now() + filingMsMax;
     for (let step = 0; ; step += 1) {
       // Searches that arrived together, or waited for the same filing, take one turn each.
@@ -231,17 +246,45 @@ export class DirectoryFind implements FindPort {
         }
         continue;
       }
+      const rows = readSegments(store, partition).filter(({ state }) => state === 'whole');
+      const marked = marks.map(({ name }) => name);
+      if (wanted.beginnings.length > 0 && begun.segments !== segmentsOf(rows) && !isLast) {
+        const filter = this.#filter(search, covers);
+        begun = await this.#begun(store, partition, rows, { marked, filter, beginnings: wanted.beginnings });
+        continue;
+      }
       return {
-        isComplete: !isLast && marks.length <= marksReadMax,
-        segments: readSegments(store, partition)
-          .filter(({ state }) => state === 'whole')
-          .map((row) => this.#segments.view(store, partition, row, wanted)),
-        marked: marks.map(({ name }) => name),
+        isComplete: !isLast && marks.length <= marksReadMax && begun.isComplete,
+        segments: rows.map(({ segment }) => ({
+          catalog: this.#segments.catalog(store, partition, segment),
+          dead: this.#segments.dead(store, partition, segment),
+          blocks: this.#segments.blocks(store, partition, segment, wanted.terms),
+        })),
+        marked,
         waiting: covered.flatMap((mark) =>
           isLast ? (read.get(stampedKey(mark)) ?? []) : (readMark(mark) ?? []),
         ),
+        begun: begun.words,
       };
     }
+  }
+
+  /** Segments do not change, so their words can be read before the turn that reads everything else. */
+  async #begun(
+    store: Store,
+    partition: Buffer,
+    rows: readonly SegmentRow[],
+    given: { marked: readonly EntryName[]; filter: ViewFilter; beginnings: readonly string[] },
+  ): Promise<SegmentWords> {
+    const segments = rows.map(({ segment }): BegunSegment => {
+      const catalog = this.#segments.catalog(store, partition, segment);
+      const dead = this.#segments.dead(store, partition, segment);
+      return {
+        isSeen: seenPlaces({ catalog, dead }, given.marked, given.filter),
+        blocksFrom: (begin) => blocksFrom(store, partition, segment, begin),
+      };
+    });
+    return { segments: segmentsOf(rows), ...(await wordsBeginningWith(given.beginnings, segments)) };
   }
 
   #marks(store: Store, partition: Buffer): Mark[] {

@@ -2,8 +2,6 @@
 import { LRUCache } from 'lru-cache';
 import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces } from '../../../find/segments/segment.js';
-import type { Wanted } from '../../../find/segments/waiting.js';
-import type { ViewedSegment } from '../../../find/segments/view.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
 import { type SegmentRow, blockKey, decodeSegment, findFamilies, firstTermOf, segmentKey } from './rows.js';
@@ -14,8 +12,8 @@ export function readSegments(reader: Reader, partition: Buffer): SegmentRow[] {
   );
 }
 
-/** Blocks that one beginning reads of a segment. A short beginning would read the whole segment. */
-const beginningBlocksMax = 64;
+/** Blocks that are read together for a beginning. */
+const blocksPerRead = 16;
 
 export class SegmentReader {
   /**
@@ -47,20 +45,10 @@ export class SegmentReader {
     return new DeadPlaces(reader.get(findFamilies.dead, segmentKey(partition, segment)) ?? Buffer.alloc(0));
   }
 
-  /** A segment with the blocks that can have the wanted terms. */
-  view(reader: Reader, partition: Buffer, { segment }: SegmentRow, wanted: Wanted): ViewedSegment {
-    return {
-      catalog: this.catalog(reader, partition, segment),
-      dead: this.dead(reader, partition, segment),
-      blocks: this.blocks(reader, partition, segment, wanted),
-    };
-  }
-
-  /** The blocks that can have the wanted terms, in their order. */
-  blocks(reader: Reader, partition: Buffer, segment: number, { terms, beginnings }: Wanted): Buffer[] {
+  /** The blocks that can have the terms, in their order. */
+  blocks(reader: Reader, partition: Buffer, segment: number, terms: readonly string[]): Buffer[] {
     const blocks = new Map<string, Buffer>();
     for (const term of terms) this.#addTerm(reader, partition, segment, term, blocks);
-    for (const begin of beginnings) this.#addBeginning(reader, partition, segment, begin, blocks);
     return [...blocks].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, body]) => body);
   }
 
@@ -86,32 +74,37 @@ export class SegmentReader {
       if (firstTermOf(key) !== term) return;
     }
   }
-
-  #addBeginning(
-    reader: Reader,
-    partition: Buffer,
-    segment: number,
-    begin: string,
-    blocks: Map<string, Buffer>,
-  ): void {
-    const from = Buffer.concat([segmentKey(partition, segment), Buffer.from(begin)]);
-    const first = blockBefore(reader, partition, segment, from);
-    if (first !== undefined) blocks.set(first.key.toString('latin1'), first.value);
-    const lt = keyAfterPrefix(from);
-    const bounds = { gte: from, ...(lt !== undefined && { lt }), limit: beginningBlocksMax };
-    for (const { key, value } of reader.range(findFamilies.blocks, bounds))
-      blocks.set(key.toString('latin1'), value);
-  }
 }
 
-/** The last block of the segment whose key is not above this one. */
-function blockBefore(
+/** The blocks that can have words with this beginning, in their order, read in parts. */
+export function* blocksFrom(
   reader: Reader,
   partition: Buffer,
   segment: number,
-  key: Buffer,
-): { key: Buffer; value: Buffer } | undefined {
-  const bounds = { gte: segmentKey(partition, segment), lte: key, reverse: true, limit: 1 };
-  for (const found of reader.range(findFamilies.blocks, bounds)) return found;
-  return undefined;
+  begin: Buffer,
+): Generator<Buffer> {
+  const first = segmentKey(partition, segment);
+  const from = Buffer.concat([first, begin]);
+  for (const { value } of reader.range(findFamilies.blocks, {
+    gte: first,
+    lt: from,
+    reverse: true,
+    limit: 1,
+  }))
+    yield value;
+  const lt = keyAfterPrefix(from);
+  let start: { gte: Buffer } | { gt: Buffer } = { gte: from };
+  for (;;) {
+    const part: { key: Buffer; value: Buffer }[] = [
+      ...reader.range(findFamilies.blocks, {
+        ...start,
+        ...(lt !== undefined && { lt }),
+        limit: blocksPerRead,
+      }),
+    ];
+    for (const { value } of part) yield value;
+    const last = part.at(-1);
+    if (last === undefined || part.length < blocksPerRead) return;
+    start = { gt: Buffer.from(last.key) };
+  }
 }

@@ -18,12 +18,12 @@ import {
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
-import { IndexView } from '../../../find/segments/view.js';
-import type { Wanted } from '../../../find/segments/waiting.js';
+import { IndexView, type ViewFilter, type ViewedPartition } from '../../../find/segments/view.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
 import type { ExaminedFinding } from '../../../operations/model.js';
 import type { PostgresWriter } from '../write/writer.js';
+import { begunWords } from './beginnings.js';
 import { examineIndex } from './doctor.js';
 import { type FiledStep, Filing } from './filing.js';
 import { type GatheredOwner, Gathering, marksReadMax } from './gather.js';
@@ -51,6 +51,9 @@ const ownersPerRound = 256;
 const stepsBeforeSearchMax = 64;
 /** How long a search waits for another server that files the same marks, before it looks again. */
 const otherServerMs = 50;
+
+/** Segments may be joined while a search reads their words. */
+const attemptsMax = 5;
 
 const filingAbout = 'filing marks into the search index (searches find them too); it is tried again';
 
@@ -120,19 +123,28 @@ export class PostgresFind implements FindPort {
     }
     const rooms = parts.messages === null ? null : await this.#rooms(parts.messages);
     const wanted = termsOfQuery(search.query);
-    const gathered = await this.#gather([...owners], wanted, search);
-    const partitions = [];
-    for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner, wanted));
-    const view = new IndexView(partitions, {
-      hasCollection: (kind, collection) =>
-        isSearched(parts, rooms, kind, collection) &&
-        !(kind === 'data' && gathered.some(({ unindexed }) => unindexed.has(collection))),
-      // A later page must not show what expired since the first one.
-      nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
-    });
-    const answer = await searchView(view, search, limits);
-    const isComplete = gathered.every(({ marks }) => marks.length <= marksReadMax);
-    return { ...answer, isComplete: answer.isComplete && isComplete };
+    for (let attempt = 1; ; attempt += 1) {
+      const gathered = await this.#gather([...owners], wanted.terms, search);
+      const filter: ViewFilter = {
+        hasCollection: (kind, collection) =>
+          isSearched(parts, rooms, kind, collection) &&
+          !(kind === 'data' && gathered.some(({ unindexed }) => unindexed.has(collection))),
+        // A later page must not show what expired since the first one.
+        nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
+      };
+      const partitions: ViewedPartition[] = [];
+      let isComplete = gathered.every(({ marks }) => marks.length <= marksReadMax);
+      for (const owner of gathered) {
+        const begun = await begunWords(this.#options.sql, owner, wanted.beginnings, filter);
+        if (begun === null && attempt < attemptsMax) break;
+        const partition = await this.#gathering.partitionOf(owner, wanted);
+        partitions.push(begun === null ? partition : { ...partition, begun: begun.words });
+        isComplete &&= begun?.isComplete ?? false;
+      }
+      if (partitions.length < gathered.length) continue;
+      const answer = await searchView(new IndexView(partitions, filter), search, limits);
+      return { ...answer, isComplete: answer.isComplete && isComplete };
+    }
   }
 
   /** Files everything that is marked now: for tests, and before a move. */
@@ -177,14 +189,18 @@ export class PostgresFind implements FindPort {
   }
 
   /** The search finds waiting things too, but it reads each of them. Many are filed first, once for all searches. */
-  async #gather(owners: readonly string[], wanted: Wanted, search: IndexSearch): Promise<GatheredOwner[]> {
+  async #gather(
+    owners: readonly string[],
+    terms: readonly string[],
+    search: IndexSearch,
+  ): Promise<GatheredOwner[]> {
     const { findWaitingMax } = this.#options.limits;
     const isCrowded = ({ marks }: GatheredOwner): boolean => marks.length > findWaitingMax;
-    const gathered = await this.#gathering.read(owners, wanted);
+    const gathered = await this.#gathering.read(owners, terms);
     const crowded = gathered.filter(isCrowded);
     if (crowded.length === 0 || this.#options.isOnlyRead) return gathered;
     for (const { owner } of crowded) await this.#fileCrowd(owner, search);
-    return this.#gathering.read(owners, wanted);
+    return this.#gathering.read(owners, terms);
   }
 
   async #fileCrowd(owner: string, { signal }: IndexSearch): Promise<void> {

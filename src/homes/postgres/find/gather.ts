@@ -33,11 +33,16 @@ interface Mark {
   readonly name: EntryName;
 }
 
+/** A segment with the blocks that can have the terms of the query. */
+export interface GatheredSegment extends ViewedSegment {
+  readonly number: string;
+}
+
 /** What is stored for one owner. */
 export interface GatheredOwner {
   readonly owner: string;
   readonly marks: readonly Mark[];
-  readonly segments: readonly ViewedSegment[];
+  readonly segments: readonly GatheredSegment[];
   /** The namespaces whose documents are not to be found by words. */
   readonly unindexed: ReadonlySet<string>;
 }
@@ -53,29 +58,17 @@ const blockOfTerm = `SELECT body, first, place FROM find.blocks b
     WHERE b.owner = s.owner AND b.segment = s.segment AND b.first < wanted.term
     ORDER BY first DESC, place DESC LIMIT 1)`;
 
-/** The end is null if every later term begins the same. */
-const blocksOfBeginning = `SELECT body, first, place FROM find.blocks b
-    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first >= wanted.begin
-      AND (wanted.until IS NULL OR b.first < wanted.until)
-  UNION ALL (SELECT body, first, place FROM find.blocks b
-    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first < wanted.begin
-    ORDER BY first DESC, place DESC LIMIT 1)`;
-
 const statement = `WITH s AS MATERIALIZED (
     SELECT owner, segment, dead, CASE WHEN segment = ANY($2::bigint[]) THEN NULL ELSE catalog END AS catalog
       FROM find.segments WHERE owner = ANY($1::text[])),
   blocks AS (
-    SELECT s.owner, s.segment, f.body, f.first, f.place
+    SELECT DISTINCT s.owner, s.segment, f.body, f.first, f.place
       FROM s, (SELECT decode(term, 'hex') AS term FROM unnest($3::text[]) AS term) AS wanted,
-        LATERAL (${blockOfTerm}) AS f
-    UNION SELECT s.owner, s.segment, f.body, f.first, f.place
-      FROM s, (SELECT decode(begin, 'hex') AS begin, decode(nullif(until, ''), 'hex') AS until
-          FROM unnest($4::text[], $5::text[]) AS given (begin, until)) AS wanted,
-        LATERAL (${blocksOfBeginning}) AS f)
+        LATERAL (${blockOfTerm}) AS f)
   SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::bytea AS bytes,
       NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first
     FROM unnest($1::text[]) AS searched (name),
-      LATERAL (SELECT * FROM find.marks WHERE owner = searched.name ORDER BY mark LIMIT $6) AS marks
+      LATERAL (SELECT * FROM find.marks WHERE owner = searched.name ORDER BY mark LIMIT $4) AS marks
   UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL, NULL FROM s
   UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place, first FROM blocks
   UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL
@@ -106,14 +99,12 @@ export class Gathering {
     });
   }
 
-  async read(owners: readonly string[], { terms, beginnings }: Wanted): Promise<GatheredOwner[]> {
+  async read(owners: readonly string[], terms: readonly string[]): Promise<GatheredOwner[]> {
     const known = new Map(owners.flatMap((owner) => [...(this.#catalogs.get(owner) ?? [])]));
     const rows = await query<GatheredRow>(this.#options.sql, statement, [
       owners,
       [...known.keys()],
-      terms.map(hex),
-      beginnings.map(hex),
-      beginnings.map((begin) => afterAll(Buffer.from(begin)).toString('hex')),
+      terms.map((term) => Buffer.from(term).toString('hex')),
       marksReadMax + 1,
     ]);
     return owners.map((owner) => {
@@ -187,6 +178,7 @@ function gathered(
     // In the order in which they were written: the last mark of a place counts.
     marks: marks.toSorted((a, b) => Number(a.number) - Number(b.number)),
     segments: [...catalogs].map(([segment, catalog]) => ({
+      number: segment,
       catalog,
       dead: new DeadPlaces(dead.get(segment) ?? Buffer.alloc(0)),
       blocks: (blocks.get(segment) ?? [])
@@ -200,20 +192,4 @@ function sizeOfCatalogs(catalogs: ReadonlyMap<string, Catalog>): number {
   let size = 200;
   for (const catalog of catalogs.values()) size += 200 + catalog.sizeBytes;
   return size;
-}
-
-function hex(text: string): string {
-  return Buffer.from(text).toString('hex');
-}
-
-/** The least bytes above everything that begins so; empty if there are none. */
-function afterAll(begin: Buffer): Buffer {
-  const end = Buffer.from(begin);
-  for (let last = end.length - 1; last >= 0; last -= 1) {
-    const byte = end[last] ?? 0;
-    if (byte === 0xff) continue;
-    end[last] = byte + 1;
-    return end.subarray(0, last + 1);
-  }
-  return Buffer.alloc(0);
 }

@@ -77,21 +77,36 @@ export class BlockRows {
 
 /** Blocks that are read together. A merge of four segments has so many of each in memory: 1 MiB. */
 const blocksPerRead = 64;
+/** Of a look for some words, which ends soon. */
+const blocksPerLook = 16;
 
-/** The bodies of all blocks of a segment, in their order. */
-export async function* blocksOf(sql: Queryable, owner: string, segment: string): AsyncGenerator<Buffer> {
-  let [first, place] = ['', -1];
+/** The bodies of the blocks of a segment, in their order: all of them, or from the one that can have a word. */
+export async function* blocksOf(
+  sql: Queryable,
+  owner: string,
+  segment: string,
+  from?: Buffer,
+): AsyncGenerator<Buffer> {
+  let [first, place] = [from?.toString('hex') ?? '', -1];
+  if (from !== undefined)
+    for (const { body } of await query<{ body: Buffer }>(
+      sql,
+      `SELECT body FROM find.blocks WHERE owner = $1 AND segment = $2::bigint AND first < decode($3, 'hex')
+        ORDER BY first DESC, place DESC LIMIT 1`,
+      [owner, segment, first],
+    ))
+      yield body;
   for (;;) {
     const blocks = await query<{ body: Buffer; first: string; place: number }>(
       sql,
       `SELECT body, encode(first, 'hex') AS first, place FROM find.blocks
         WHERE owner = $1 AND segment = $2::bigint AND (first, place) > (decode($3, 'hex'), $4)
         ORDER BY first, place LIMIT $5`,
-      [owner, segment, first, place, blocksPerRead],
+      [owner, segment, first, place, from === undefined ? blocksPerRead : blocksPerLook],
     );
     for (const { body } of blocks) yield body;
     const last = blocks.at(-1);
-    if (last === undefined || blocks.length < blocksPerRead) return;
+    if (last === undefined || blocks.length < (from === undefined ? blocksPerRead : blocksPerLook)) return;
     ({ first, place } = last);
   }
 }

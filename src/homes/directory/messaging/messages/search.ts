@@ -179,8 +179,7 @@ class Walk {
     const words: WordLists[] = [];
     for (const terms of this.#terms) {
       this.steps += 1;
-      const wanted = { terms, beginnings: [] };
-      const blocks = index.segments.blocks(index.store, messagesPartition, segment, wanted);
+      const blocks = index.segments.blocks(index.store, messagesPartition, segment, terms);
       const lists = listsWith(terms, blocks);
       if (lists.size === 0) return;
       words.push(lists);
