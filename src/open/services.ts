@@ -11,8 +11,8 @@ import { VectorsService } from '../find/vectors/service.js';
 import { directoryArchive } from '../homes/directory/archive.js';
 import { IdentityLinks } from '../messaging/identities/links.js';
 import { OperationsService } from '../operations/service.js';
-import { erased } from '../transfer/compare-records.js';
 import { DocumentRecords } from '../transfer/documents.js';
+import type { RecordStore } from '../transfer/port.js';
 import { TransferService } from '../transfer/service.js';
 import type { Domains, Opening } from './domains.js';
 import type { Stoa } from './stoa.js';
@@ -34,7 +34,7 @@ export function openServices(opening: Opening, domains: Domains): Services {
     links: new IdentityLinks({ writer: home.writer, registry, messaging }),
     operations: openOperations(opening, { changes, commit, vectors: searches.vectors }),
     transfer: new TransferService({
-      stores: new Map([...home.records(), ['data.document', erased(new DocumentRecords(data))]]),
+      stores: new Map<string, RecordStore>([...home.records(), ['data.document', new DocumentRecords(data)]]),
       storeId: home.id,
       limits,
       nowMs: () => home.nowMs(),

@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { StoaError } from '../core/errors.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
-import type { RecordStore } from './port.js';
 
 /** `same`: the stored record is equal. */
 export type Verdict = 'new' | 'same' | Conflict;
@@ -44,11 +43,6 @@ export function roomNameObstacle(owner: string | null, name: string): Conflict {
 
 export function ofAnotherUser(id: string): Conflict {
   return { kind: 'name_taken', detail: `The id ${id} belongs to a record of another user.` };
-}
-
-/** A store accepts only records of its own type; the import selects the store by type. */
-export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
-  return store;
 }
 
 function plain(value: unknown): unknown {

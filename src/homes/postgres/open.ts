@@ -29,132 +29,155 @@ import { openPostgresWorkspaces } from './workspaces/open.js';
 
 import { type HomeParts, PostgresHome, type PostgresHomeOptions } from './home.js';
 
+/** What a part of the home is opened with. */
+interface Opening {
+  readonly options: PostgresHomeOptions;
+  readonly ring: KeyRing;
+  readonly isOnlyRead: boolean;
+  /** What is open, the newest first. It is closed in this order. */
+  readonly opened: Closing[];
+}
+
 /** Opens the home, or refuses with what to do. What was opened before a refusal is closed again. */
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
-  const { limits, onError, sweepIntervalMs, clock: given } = options;
   const opened: Closing[] = [];
   const ring = await openRing(options.secretKeys);
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
   const plan = await checkRequirements({ ...options, ring });
   const onlyRead = isOnlyRead(options.move);
   if (onlyRead) refuseUnfinished(plan, options.postgres);
-  let registry: PostgresRegistry | undefined;
   try {
-    const releaseDatabase =
-      options.move === 'from' || options.move === 'to'
-        ? await holdDatabase(options.postgres, limits)
-        : undefined;
-    if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
-    const base = await openPostgresBase(new URL(options.postgres), {
-      limits,
-      onError,
-      checkFence: (work, caller) => checkCallerFence(work, caller, given),
-      // No request is written before the registry is open.
-      agents: {
-        isFresh: (agent, nowMs, untilMs) => registry?.callers.isFresh(agent, nowMs, untilMs) ?? true,
-        called: async (work, agent, untilMs) => registry?.callers.called(work, agent, untilMs),
-      },
-      onCall: (verb, milliseconds, failed) =>
-        options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
-      isOnlyRead: onlyRead,
-      ...(given && { skewMs: () => given() - Date.now() }),
-    });
-    opened.unshift(() => base.close());
-    const { sql, beats, clock, writer, feed } = base;
-    const nowMs = (): number => clock.nowMs();
-    await migrateCluster(sql);
-    if (options.move === undefined) await refuseDuringMove(sql, options.postgres);
-    else await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
-    const storeId = (await readFact(sql, 'store_id')) ?? '';
-    if (!onlyRead) await noteKeys(sql, ring);
-    const { secrets, servers } = openSharedSecrets(base, ring, onError);
-    const credentials =
-      options.move === undefined
-        ? await operatorCredentials(sql, options.operatorToken, (warning) =>
-            onError(warning, 'the token of the operator was replaced'),
-          )
-        : noCredentials;
-    const opening = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
-    registry = opening;
-    const users = new KnownUsers((work, user) => opening.ensureUser(work, user));
-    const identity = await openPostgresIdentity({
-      sql,
-      beats,
-      limits,
-      ...(given && { clock: given }),
-      onRemoved: options.onTokenRemoved,
-      onMissed: options.onTokensMissed,
-      onError: (error) => onError(error, 'listening for removed tokens'),
-    });
-    opened.unshift(async () => identity.removals.close());
-    const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
-    opened.unshift(() => data.close());
-    const namespaceSettings = new PostgresNamespaceSettings(sql, users, limits);
-    const workspaces = await openPostgresWorkspaces(sql, writer, {
-      limits,
-      clock,
-      sealer: secrets.sealer,
-      users,
-      onError,
-      sweepIntervalMs,
-      isMoved: options.move !== undefined,
-    });
-    opened.unshift(() => workspaces.close());
-    const locks = await openPostgresLocks({ sql, limits, users, nowMs });
-    const messaging = await openPostgresMessaging({
-      sql,
-      beats,
-      writer,
-      feed,
-      redis: options.redis,
-      storeId,
-      limits,
-      nowMs,
-      onError,
-      agents: opening,
-      isOnlyRead: onlyRead,
-    });
-    opened.unshift(() => messaging.close());
-    followAgents(opening, { workspaces, locks, messaging });
-    await migrateCommits(sql);
-    const find = new PostgresFind({
-      sql,
-      writer,
-      limits,
-      nowMs,
-      messages: messaging.searched(),
-      onError,
-      intervalMs: sweepIntervalMs,
-      isOnlyRead: onlyRead,
-    });
-    opened.unshift(() => find.close());
-    base.limitStatements();
-    if (options.move === undefined) {
-      opened.unshift(() => servers.close());
-      await servers.start();
-      // A move that started in the meantime has seen this server, or is seen by it here.
-      await refuseDuringMove(sql, options.postgres);
-    }
-    const parts: HomeParts = {
-      releaseDatabase,
-      storeId,
-      registry: opening,
-      identity,
-      data,
-      namespaceSettings,
-      workspaces,
-      locks,
-      messaging,
-      find,
-      secrets,
-      servers,
-      credentials,
-    };
-    return new PostgresHome(base, parts, options);
+    return await openParts({ options, ring, isOnlyRead: onlyRead, opened });
   } catch (error) {
-    await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
+    await closeAll(opened).catch((failure: unknown) => options.onError(failure, 'closing what was opened'));
     throw error;
   }
+}
+
+async function openParts(opening: Opening): Promise<PostgresHome> {
+  const { options, ring, opened } = opening;
+  const { move, postgres, limits, onError } = options;
+  const releaseDatabase = move === 'from' || move === 'to' ? await holdDatabase(postgres, limits) : undefined;
+  if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
+  // No request is written before the registry is open.
+  const agents: { callers?: PostgresRegistry['callers'] } = {};
+  const base = await openBase(opening, agents);
+  const { sql } = base;
+  await migrateCluster(sql);
+  if (move === undefined) await refuseDuringMove(sql, postgres);
+  else await refusePartOfMove(factMark(sql), withoutPassword(postgres), move);
+  const storeId = (await readFact(sql, 'store_id')) ?? '';
+  if (!opening.isOnlyRead) await noteKeys(sql, ring);
+  const { secrets, servers } = openSharedSecrets(base, ring, onError);
+  const credentials =
+    move === undefined
+      ? await operatorCredentials(sql, options.operatorToken, (warning) =>
+          onError(warning, 'the token of the operator was replaced'),
+        )
+      : noCredentials;
+  const domains = await openDomains(opening, base, storeId, secrets);
+  agents.callers = domains.registry.callers;
+  base.limitStatements();
+  if (move === undefined) {
+    opened.unshift(() => servers.close());
+    await servers.start();
+    // A move that started in the meantime has seen this server, or is seen by it here.
+    await refuseDuringMove(sql, postgres);
+  }
+  const parts: HomeParts = { releaseDatabase, storeId, ...domains, secrets, servers, credentials };
+  return new PostgresHome(base, parts, options);
+}
+
+async function openBase(
+  { options, isOnlyRead, opened }: Opening,
+  agents: { readonly callers?: PostgresRegistry['callers'] },
+): Promise<PostgresBase> {
+  const { limits, onError, clock: given } = options;
+  const base = await openPostgresBase(new URL(options.postgres), {
+    limits,
+    onError,
+    checkFence: (work, caller) => checkCallerFence(work, caller, given),
+    agents: {
+      isFresh: (agent, nowMs, untilMs) => agents.callers?.isFresh(agent, nowMs, untilMs) ?? true,
+      called: async (work, agent, untilMs) => agents.callers?.called(work, agent, untilMs),
+    },
+    onCall: (verb, milliseconds, failed) =>
+      options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
+    isOnlyRead,
+    ...(given && { skewMs: () => given() - Date.now() }),
+  });
+  opened.unshift(() => base.close());
+  return base;
+}
+
+type Domains = Pick<
+  HomeParts,
+  'registry' | 'identity' | 'data' | 'namespaceSettings' | 'workspaces' | 'locks' | 'messaging' | 'find'
+>;
+
+async function openDomains(
+  { options, isOnlyRead, opened }: Opening,
+  { sql, beats, clock, writer, feed }: PostgresBase,
+  storeId: string,
+  { sealer }: Secrets,
+): Promise<Domains> {
+  const { limits, onError, sweepIntervalMs, clock: given } = options;
+  const nowMs = (): number => clock.nowMs();
+  const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
+  const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
+  const identity = await openPostgresIdentity({
+    sql,
+    beats,
+    limits,
+    ...(given && { clock: given }),
+    onRemoved: options.onTokenRemoved,
+    onMissed: options.onTokensMissed,
+    onError: (error) => onError(error, 'listening for removed tokens'),
+  });
+  opened.unshift(async () => identity.removals.close());
+  const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
+  opened.unshift(() => data.close());
+  const namespaceSettings = new PostgresNamespaceSettings(sql, users, limits);
+  const isMoved = options.move !== undefined;
+  const workspaces = await openPostgresWorkspaces(sql, writer, {
+    limits,
+    clock,
+    sealer,
+    users,
+    onError,
+    sweepIntervalMs,
+    isMoved,
+  });
+  opened.unshift(() => workspaces.close());
+  const locks = await openPostgresLocks({ sql, limits, users, nowMs });
+  const messaging = await openPostgresMessaging({
+    sql,
+    beats,
+    writer,
+    feed,
+    redis: options.redis,
+    storeId,
+    limits,
+    nowMs,
+    onError,
+    agents: registry,
+    isOnlyRead,
+  });
+  opened.unshift(() => messaging.close());
+  followAgents(registry, { workspaces, locks, messaging });
+  await migrateCommits(sql);
+  const find = new PostgresFind({
+    sql,
+    writer,
+    limits,
+    nowMs,
+    messages: messaging.searched(),
+    onError,
+    intervalMs: sweepIntervalMs,
+    isOnlyRead,
+  });
+  opened.unshift(() => find.close());
+  return { registry, identity, data, namespaceSettings, workspaces, locks, messaging, find };
 }
 
 /** What the other domains do, in the same transaction, when an agent is lost, renamed or removed. */

@@ -1,5 +1,4 @@
 /** Locks and their last fences in a data directory, as a move takes them. */
-import { erased } from '../../../transfer/compare-records.js';
 import type { LockFenceLine, LockLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -23,33 +22,29 @@ export function lockRecordStores(
   return [
     [
       'locks.fence',
-      erased(
-        new FamilyRecords<LockFenceLine>(kernel, {
-          family: families.counters,
-          read: (_reader, { value }) => fenceLine(decodeCounters(value)),
-          userOf: ({ user }) => user,
-          stored: (reader, { user }) => {
-            const counters = readCounters(reader, user);
-            return counters.fence === 0 ? undefined : fenceLine(counters);
-          },
-          put: (tx, { user, fence }) => locks.raiseFence(tx, user, fence),
-        }),
-      ),
+      new FamilyRecords<LockFenceLine>(kernel, {
+        family: families.counters,
+        read: (_reader, { value }) => fenceLine(decodeCounters(value)),
+        userOf: ({ user }) => user,
+        stored: (reader, { user }) => {
+          const counters = readCounters(reader, user);
+          return counters.fence === 0 ? undefined : fenceLine(counters);
+        },
+        put: (tx, { user, fence }) => locks.raiseFence(tx, user, fence),
+      }),
     ],
     [
       'locks.lock',
-      erased(
-        new FamilyRecords<LockLine>(kernel, {
-          family: families.locks,
-          read: (_reader, { value }) => lockLine(decodeLock(value)),
-          userOf: ({ user }) => user,
-          stored: (reader, { user, name }) => {
-            const lock = readLock(reader, lockKey(user, name));
-            return lock && lockLine(lock);
-          },
-          put: (tx, { type: _type, ...lock }) => locks.restore(tx, lock),
-        }),
-      ),
+      new FamilyRecords<LockLine>(kernel, {
+        family: families.locks,
+        read: (_reader, { value }) => lockLine(decodeLock(value)),
+        userOf: ({ user }) => user,
+        stored: (reader, { user, name }) => {
+          const lock = readLock(reader, lockKey(user, name));
+          return lock && lockLine(lock);
+        },
+        put: (tx, { type: _type, ...lock }) => locks.restore(tx, lock),
+      }),
     ],
   ];
 }

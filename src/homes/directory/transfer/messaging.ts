@@ -1,13 +1,14 @@
 /**
  * Identities, rooms, messages and direct messages in exports and imports. All of them are stored in shard 00.
  */
+import type { Limits } from '../../../core/settings/limits.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
-import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
+import { orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/messages/inboxes.js';
@@ -27,107 +28,97 @@ import {
   timedKey,
 } from '../messaging/rows.js';
 import { countAgent, countImportedMessage } from '../messaging/totals.js';
-import { FamilyRecords } from './records.js';
+import { type FamilyKind, FamilyRecords } from './records.js';
 
 const everybody = (): null => null;
 
+const identityKind: FamilyKind<IdentityLine> = {
+  family: families.agents,
+  read: (reader, { key }) => identityLine(reader, uuidOfBytes(key)),
+  userOf: everybody,
+  stored: (reader, { id }) => identityLine(reader, id),
+  obstacle: (reader, { id, keys }) => {
+    const holder = keys
+      .map(({ publicKey }) => reader.get(families.agentsByKey, keyBytes(publicKey)))
+      .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
+    return holder === undefined
+      ? null
+      : {
+          kind: 'name_taken',
+          detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.`,
+        };
+  },
+  put: putIdentity,
+};
+
+const roomKind: FamilyKind<RoomLine> = {
+  family: families.rooms,
+  read: (reader, { key }, { withSecrets }) => roomLine(reader, key, withSecrets),
+  userOf: everybody,
+  // Every store has the global room; an import adds to it.
+  stored: (reader, { id }) => (id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false)),
+  essence: ({ key_hash: _key_hash, ...rest }) => rest,
+  obstacle: (reader, { id, owner, name }) => {
+    const holder = owner === null ? undefined : ownRoom(reader, owner, name);
+    return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+  },
+  put: (tx, line) => putRoom(tx, line),
+};
+
 export function messagingRecords(kernel: Kernel): [type: string, store: RecordStore][] {
-  const { limits } = kernel;
   return [
-    [
-      'messaging.identity',
-      erased(
-        new FamilyRecords<IdentityLine>(kernel, {
-          family: families.agents,
-          read: (reader, { key }) => identityLine(reader, uuidOfBytes(key)),
-          userOf: everybody,
-          stored: (reader, { id }) => identityLine(reader, id),
-          obstacle: (reader, { id, keys }) => {
-            const holder = keys
-              .map(({ publicKey }) => reader.get(families.agentsByKey, keyBytes(publicKey)))
-              .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
-            return holder === undefined
-              ? null
-              : {
-                  kind: 'name_taken',
-                  detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.`,
-                };
-          },
-          put: putIdentity,
-        }),
-      ),
-    ],
-    [
-      'messaging.room',
-      erased(
-        new FamilyRecords<RoomLine>(kernel, {
-          family: families.rooms,
-          read: (reader, { key }, { withSecrets }) => roomLine(reader, key, withSecrets),
-          userOf: everybody,
-          // Every store has the global room; an import adds to it.
-          stored: (reader, { id }) =>
-            id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false),
-          essence: ({ key_hash: _key_hash, ...rest }) => rest,
-          obstacle: (reader, { id, owner, name }) => {
-            const holder = owner === null ? undefined : ownRoom(reader, owner, name);
-            return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
-          },
-          put: (tx, line) => putRoom(tx, line),
-        }),
-      ),
-    ],
-    [
-      'messaging.message',
-      erased(
-        new FamilyRecords<MessageLine>(kernel, {
-          family: families.messages,
-          read: (_reader, { key, value }) => messageLine(decodeMessage(key, value)),
-          userOf: everybody,
-          stored: (reader, { roomId, tsMs }) => storedMessage(reader, roomId, tsMs),
-          obstacle: (reader, { roomId }, coming) =>
-            coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined
-              ? null
-              : orphan(`The room ${roomId}`),
-          put: (tx, line) => {
-            const room = readRoom(tx, uuidBytes(line.roomId));
-            if (room === undefined) return;
-            const before = storedMessage(tx, line.roomId, line.tsMs);
-            if (before === undefined) countImportedMessage(tx, room);
-            else removeMessage(tx, messageOf(before));
-            restoreMessage(tx, limits, room, messageOf(line));
-            tx.change(messageImported(room, line.id));
-          },
-        }),
-      ),
-    ],
-    [
-      'messaging.direct',
-      erased(
-        new FamilyRecords<DirectLine>(kernel, {
-          family: families.inboxes,
-          read: (_reader, { key, value }) => directLine(decodeDirect(key, value)),
-          userOf: everybody,
-          stored: (reader, { to, tsMs }) => {
-            const message = storedDirect(reader, to, tsMs);
-            return message === undefined ? undefined : directLine(message);
-          },
-          obstacle: (reader, { to }, coming) =>
-            coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
-              ? null
-              : orphan(`The identity ${to}`),
-          put: (tx, line) => {
-            const inbox = uuidBytes(line.to);
-            // The schema has checked the line. A proof is stored unchanged.
-            storeDirect(tx, limits, storedDirect(tx, line.to, line.tsMs), directOf(line));
-            const clock = tx.get(families.inboxClocks, inbox);
-            if (clock === undefined || timeOfKey(clock) < line.tsMs)
-              tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
-            announceDirectImported(tx, line);
-          },
-        }),
-      ),
-    ],
+    ['messaging.identity', new FamilyRecords(kernel, identityKind)],
+    ['messaging.room', new FamilyRecords(kernel, roomKind)],
+    ['messaging.message', new FamilyRecords(kernel, messageKind(kernel.limits))],
+    ['messaging.direct', new FamilyRecords(kernel, directKind(kernel.limits))],
   ];
+}
+
+function messageKind(limits: Limits): FamilyKind<MessageLine> {
+  return {
+    family: families.messages,
+    read: (_reader, { key, value }) => messageLine(decodeMessage(key, value)),
+    userOf: everybody,
+    stored: (reader, { roomId, tsMs }) => storedMessage(reader, roomId, tsMs),
+    obstacle: (reader, { roomId }, coming) =>
+      coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined
+        ? null
+        : orphan(`The room ${roomId}`),
+    put: (tx, line) => {
+      const room = readRoom(tx, uuidBytes(line.roomId));
+      if (room === undefined) return;
+      const before = storedMessage(tx, line.roomId, line.tsMs);
+      if (before === undefined) countImportedMessage(tx, room);
+      else removeMessage(tx, messageOf(before));
+      restoreMessage(tx, limits, room, messageOf(line));
+      tx.change(messageImported(room, line.id));
+    },
+  };
+}
+
+function directKind(limits: Limits): FamilyKind<DirectLine> {
+  return {
+    family: families.inboxes,
+    read: (_reader, { key, value }) => directLine(decodeDirect(key, value)),
+    userOf: everybody,
+    stored: (reader, { to, tsMs }) => {
+      const message = storedDirect(reader, to, tsMs);
+      return message === undefined ? undefined : directLine(message);
+    },
+    obstacle: (reader, { to }, coming) =>
+      coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
+        ? null
+        : orphan(`The identity ${to}`),
+    put: (tx, line) => {
+      const inbox = uuidBytes(line.to);
+      // The schema has checked the line. A proof is stored unchanged.
+      storeDirect(tx, limits, storedDirect(tx, line.to, line.tsMs), directOf(line));
+      const clock = tx.get(families.inboxClocks, inbox);
+      if (clock === undefined || timeOfKey(clock) < line.tsMs)
+        tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
+      announceDirectImported(tx, line);
+    },
+  };
 }
 
 function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: IdentityLine): void {

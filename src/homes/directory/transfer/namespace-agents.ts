@@ -1,5 +1,4 @@
 /** The agents of namespaces in a data directory, as a move takes them. */
-import { erased } from '../../../transfer/compare-records.js';
 import type { NamespaceAgentLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { dataFamilies, decodeDocument, documentKey, namesOf } from '../datastore/rows.js';
@@ -11,16 +10,14 @@ import { FamilyRecords } from './records.js';
 export function agentRecordStore(kernel: Kernel): [type: string, store: RecordStore] {
   return [
     'data.agent',
-    erased(
-      new FamilyRecords<NamespaceAgentLine>(kernel, {
-        family: dataFamilies.agents,
-        read: (reader, { key }) => lineOf(reader, key),
-        userOf: ({ user }) => user,
-        stored: (reader, line) =>
-          reader.get(dataFamilies.agents, keyOf(line)) === undefined ? undefined : line,
-        put: (tx, line) => tx.put(dataFamilies.agents, keyOf(line), Buffer.alloc(0)),
-      }),
-    ),
+    new FamilyRecords<NamespaceAgentLine>(kernel, {
+      family: dataFamilies.agents,
+      read: (reader, { key }) => lineOf(reader, key),
+      userOf: ({ user }) => user,
+      stored: (reader, line) =>
+        reader.get(dataFamilies.agents, keyOf(line)) === undefined ? undefined : line,
+      put: (tx, line) => tx.put(dataFamilies.agents, keyOf(line), Buffer.alloc(0)),
+    }),
   ];
 }
 

@@ -1,6 +1,5 @@
 /** Settings of namespaces in a data directory, as a move takes them. */
 import { isDefault } from '../../../datastore/namespace-settings.js';
-import { erased } from '../../../transfer/compare-records.js';
 import type { NamespaceSettingsLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { dataFamilies, namespaceKey } from '../datastore/rows.js';
@@ -11,18 +10,16 @@ import { FamilyRecords } from './records.js';
 export function settingsRecordStore(kernel: Kernel): [type: string, store: RecordStore] {
   return [
     'data.settings',
-    erased(
-      new FamilyRecords<NamespaceSettingsLine>(kernel, {
-        family: dataFamilies.settings,
-        read: (_reader, { value }) => lineOf(decodeSettings(value)),
-        userOf: ({ user }) => user,
-        stored: (reader, { user, namespace }) => {
-          const settings = readSettings(reader, namespaceKey({ user, namespace }));
-          return isDefault(settings) ? undefined : lineOf({ user, namespace, settings });
-        },
-        put: (tx, { user, namespace, settings }) => putSettings(tx, { user, namespace, settings }),
-      }),
-    ),
+    new FamilyRecords<NamespaceSettingsLine>(kernel, {
+      family: dataFamilies.settings,
+      read: (_reader, { value }) => lineOf(decodeSettings(value)),
+      userOf: ({ user }) => user,
+      stored: (reader, { user, namespace }) => {
+        const settings = readSettings(reader, namespaceKey({ user, namespace }));
+        return isDefault(settings) ? undefined : lineOf({ user, namespace, settings });
+      },
+      put: (tx, { user, namespace, settings }) => putSettings(tx, { user, namespace, settings }),
+    }),
   ];
 }
 

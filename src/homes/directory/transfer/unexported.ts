@@ -1,6 +1,6 @@
 /** Tokens and kept seeds in a data directory, as a move takes them. All of them are stored in shard 00. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { orphan } from '../../../transfer/compare-records.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
@@ -17,40 +17,34 @@ export function unexportedRecords(kernel: Kernel, sealer: Sealer): [type: string
   return [
     [
       'identity.token',
-      erased(
-        new FamilyRecords<TokenLine>(kernel, {
-          family: tokenFamilies.tokens,
-          read: tokenLine,
-          userOf: everybody,
-          stored: (reader, { id }) => tokenLine(reader, { key: Buffer.from(id, 'hex') }),
-          put: (tx, { type: _type, lastUsedAtMs, ...record }) => restoreToken(tx, record, lastUsedAtMs),
-        }),
-      ),
+      new FamilyRecords<TokenLine>(kernel, {
+        family: tokenFamilies.tokens,
+        read: tokenLine,
+        userOf: everybody,
+        stored: (reader, { id }) => tokenLine(reader, { key: Buffer.from(id, 'hex') }),
+        put: (tx, { type: _type, lastUsedAtMs, ...record }) => restoreToken(tx, record, lastUsedAtMs),
+      }),
     ],
     [
       'messaging.seed',
-      erased(
-        new FamilyRecords<KeptSeedLine>(kernel, {
-          family: families.keptAgents,
-          read: (_reader, { key, value }) => seedLine(key, value, sealer),
-          userOf: everybody,
-          stored: (reader, { owner }) => {
-            const key = Buffer.from(owner, 'hex');
-            const value = reader.get(families.keptAgents, key);
-            return value === undefined ? undefined : seedLine(key, value, sealer);
-          },
-          obstacle: (reader, { identity }) =>
-            readIdentity(reader, uuidBytes(identity)) === undefined
-              ? orphan(`The identity ${identity}`)
-              : null,
-          put: (tx, { owner, identity: id, seed }) =>
-            tx.put(
-              families.keptAgents,
-              Buffer.from(owner, 'hex'),
-              encode({ id, sealedSeed: sealer.seal(seed, id) } satisfies KeptRow),
-            ),
-        }),
-      ),
+      new FamilyRecords<KeptSeedLine>(kernel, {
+        family: families.keptAgents,
+        read: (_reader, { key, value }) => seedLine(key, value, sealer),
+        userOf: everybody,
+        stored: (reader, { owner }) => {
+          const key = Buffer.from(owner, 'hex');
+          const value = reader.get(families.keptAgents, key);
+          return value === undefined ? undefined : seedLine(key, value, sealer);
+        },
+        obstacle: (reader, { identity }) =>
+          readIdentity(reader, uuidBytes(identity)) === undefined ? orphan(`The identity ${identity}`) : null,
+        put: (tx, { owner, identity: id, seed }) =>
+          tx.put(
+            families.keptAgents,
+            Buffer.from(owner, 'hex'),
+            encode({ id, sealedSeed: sealer.seal(seed, id) } satisfies KeptRow),
+          ),
+      }),
     ],
   ];
 }

@@ -8,7 +8,7 @@ import type {
   WorkSessionLine,
   WorkspaceLine,
 } from '../../../transfer/record-schemas.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {
   projectEssence,
@@ -43,10 +43,10 @@ export function workspacesRecords(
   options: WorkspacesRecordsOptions,
 ): [type: string, store: RecordStore][] {
   return [
-    ['workspaces.workspace', erased(workspaceLines(kernel, options))],
-    ['workspaces.project', erased(projectLines(kernel, options))],
-    ['workspaces.session', erased(sessionLines(kernel))],
-    ['workspaces.task', erased(taskLines(kernel, options))],
+    ['workspaces.workspace', workspaceLines(kernel, options)],
+    ['workspaces.project', projectLines(kernel, options)],
+    ['workspaces.session', sessionLines(kernel)],
+    ['workspaces.task', taskLines(kernel, options)],
   ];
 }
 

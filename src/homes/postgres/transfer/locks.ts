@@ -1,5 +1,4 @@
 /** Locks and their last fences in PostgreSQL, as a move takes them. */
-import { erased } from '../../../transfer/compare-records.js';
 import type { LockFenceLine, LockLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -32,69 +31,65 @@ export function lockRecordStores({
   return [
     [
       'locks.fence',
-      erased(
-        new TableRecords<LockFenceLine, Reads, Work>(access, {
-          page: async (_scope, after, limit) => {
-            const rows = await query<FenceRow>(
-              sql,
-              'SELECT user_id, user_name, fence FROM locks.fences WHERE user_id > $1 ORDER BY user_id LIMIT $2',
-              [after ?? '', limit],
-            );
-            return {
-              records: rows.map(fenceLine),
-              after: rows.length < limit ? null : (rows.at(-1)?.user_id ?? null),
-            };
-          },
-          stored: async ({ sql: on }, { user }) => {
-            const [row] = await query<FenceRow>(
-              on,
-              'SELECT user_id, user_name, fence FROM locks.fences WHERE user_id = $1',
-              [userIdOf(user)],
-            );
-            return row === undefined ? undefined : fenceLine(row);
-          },
-          put: async (work, { user, fence }) => {
-            await work.rows(
-              `INSERT INTO locks.fences (user_id, user_name, fence) VALUES ($1, $2, $3)
+      new TableRecords<LockFenceLine, Reads, Work>(access, {
+        page: async (_scope, after, limit) => {
+          const rows = await query<FenceRow>(
+            sql,
+            'SELECT user_id, user_name, fence FROM locks.fences WHERE user_id > $1 ORDER BY user_id LIMIT $2',
+            [after ?? '', limit],
+          );
+          return {
+            records: rows.map(fenceLine),
+            after: rows.length < limit ? null : (rows.at(-1)?.user_id ?? null),
+          };
+        },
+        stored: async ({ sql: on }, { user }) => {
+          const [row] = await query<FenceRow>(
+            on,
+            'SELECT user_id, user_name, fence FROM locks.fences WHERE user_id = $1',
+            [userIdOf(user)],
+          );
+          return row === undefined ? undefined : fenceLine(row);
+        },
+        put: async (work, { user, fence }) => {
+          await work.rows(
+            `INSERT INTO locks.fences (user_id, user_name, fence) VALUES ($1, $2, $3)
                 ON CONFLICT (user_id) DO UPDATE SET fence = greatest(fences.fence, excluded.fence)`,
-              [userIdOf(user), user, fence],
-            );
-          },
-        }),
-      ),
+            [userIdOf(user), user, fence],
+          );
+        },
+      }),
     ],
     [
       'locks.lock',
-      erased(
-        new TableRecords<LockLine, Reads, Work>(access, {
-          page: async (_scope, after, limit) => {
-            const [user, name] = after === null ? ['', ''] : splitAt(after, userIdLength);
-            const rows = await query<LockRow>(
-              sql,
-              `SELECT l.user_id, ${lockColumns} FROM ${lockTables} WHERE (l.user_id, l.name) > ($1, $2)
+      new TableRecords<LockLine, Reads, Work>(access, {
+        page: async (_scope, after, limit) => {
+          const [user, name] = after === null ? ['', ''] : splitAt(after, userIdLength);
+          const rows = await query<LockRow>(
+            sql,
+            `SELECT l.user_id, ${lockColumns} FROM ${lockTables} WHERE (l.user_id, l.name) > ($1, $2)
                 ORDER BY l.user_id, l.name LIMIT $3`,
-              [user, name, limit],
-            );
-            const last = rows.length < limit ? undefined : rows.at(-1);
-            return {
-              records: rows.map(lockLine),
-              after: last === undefined ? null : `${last.user_id}${last.name}`,
-            };
-          },
-          stored: async ({ sql: on }, { user, name }) => {
-            const [row] = await query<LockRow>(
-              on,
-              `SELECT l.user_id, ${lockColumns} FROM ${lockTables} WHERE l.user_id = $1 AND l.name = $2`,
-              [userIdOf(user), name],
-            );
-            return row === undefined ? undefined : lockLine(row);
-          },
-          put: async (work, { type: _type, ...lock }, isNew) => {
-            if (!isNew) deleteLock(work, userIdOf(lock.user), lock.name);
-            insertLock(work, userIdOf(lock.user), lock);
-          },
-        }),
-      ),
+            [user, name, limit],
+          );
+          const last = rows.length < limit ? undefined : rows.at(-1);
+          return {
+            records: rows.map(lockLine),
+            after: last === undefined ? null : `${last.user_id}${last.name}`,
+          };
+        },
+        stored: async ({ sql: on }, { user, name }) => {
+          const [row] = await query<LockRow>(
+            on,
+            `SELECT l.user_id, ${lockColumns} FROM ${lockTables} WHERE l.user_id = $1 AND l.name = $2`,
+            [userIdOf(user), name],
+          );
+          return row === undefined ? undefined : lockLine(row);
+        },
+        put: async (work, { type: _type, ...lock }, isNew) => {
+          if (!isNew) deleteLock(work, userIdOf(lock.user), lock.name);
+          insertLock(work, userIdOf(lock.user), lock);
+        },
+      }),
     ],
   ];
 }

@@ -6,7 +6,7 @@ import type { Change } from '../../../core/change.js';
 import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
-import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
+import { orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -66,10 +66,10 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
   };
 
   return [
-    ['messaging.identity', erased(new TableRecords(access, identityTable(options)))],
-    ['messaging.room', erased(new TableRecords(access, roomTable(options)))],
-    ['messaging.message', erased(new TableRecords(access, messageTable(options)))],
-    ['messaging.direct', erased(new TableRecords(access, directTable(options)))],
+    ['messaging.identity', new TableRecords(access, identityTable(options))],
+    ['messaging.room', new TableRecords(access, roomTable(options))],
+    ['messaging.message', new TableRecords(access, messageTable(options))],
+    ['messaging.direct', new TableRecords(access, directTable(options))],
   ];
 }
 

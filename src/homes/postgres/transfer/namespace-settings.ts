@@ -1,6 +1,5 @@
 /** Settings of namespaces in PostgreSQL, as a move takes them. */
 import { isDefault } from '../../../datastore/namespace-settings.js';
-import { erased } from '../../../transfer/compare-records.js';
 import type { NamespaceSettingsLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -26,29 +25,27 @@ export function settingsRecordStore(
   const access: TableAccess<Reads, Work> = { reader: { sql }, transact };
   return [
     'data.settings',
-    erased(
-      new TableRecords<NamespaceSettingsLine, Reads, Work>(access, {
-        page: async (_scope, after, limit) => {
-          const [owner = '', collection = ''] = after?.split('\0') ?? [];
-          const rows = await query<SettingsRow>(
-            sql,
-            `SELECT ${settingsColumns} FROM find.namespace_settings
+    new TableRecords<NamespaceSettingsLine, Reads, Work>(access, {
+      page: async (_scope, after, limit) => {
+        const [owner = '', collection = ''] = after?.split('\0') ?? [];
+        const rows = await query<SettingsRow>(
+          sql,
+          `SELECT ${settingsColumns} FROM find.namespace_settings
               WHERE (owner, collection) > ($1, $2) ORDER BY owner, collection LIMIT $3`,
-            [owner, collection, limit],
-          );
-          const last = rows.length < limit ? undefined : rows.at(-1);
-          return {
-            records: rows.map((row) => lineOf(row.owner, row.collection, settingsOf(row))),
-            after: last === undefined ? null : `${last.owner}\0${last.collection}`,
-          };
-        },
-        stored: async ({ sql: on }, { user, namespace }) => {
-          const settings = await readSettings(on, { user, namespace });
-          return isDefault(settings) ? undefined : lineOf(user, namespace, settings);
-        },
-        put: async (work, { user, namespace, settings }) => putSettings(work, { user, namespace }, settings),
-      }),
-    ),
+          [owner, collection, limit],
+        );
+        const last = rows.length < limit ? undefined : rows.at(-1);
+        return {
+          records: rows.map((row) => lineOf(row.owner, row.collection, settingsOf(row))),
+          after: last === undefined ? null : `${last.owner}\0${last.collection}`,
+        };
+      },
+      stored: async ({ sql: on }, { user, namespace }) => {
+        const settings = await readSettings(on, { user, namespace });
+        return isDefault(settings) ? undefined : lineOf(user, namespace, settings);
+      },
+      put: async (work, { user, namespace, settings }) => putSettings(work, { user, namespace }, settings),
+    }),
   ];
 }
 

@@ -1,6 +1,7 @@
 /** Reads and writes users, agents, their sessions and links in PostgreSQL as lines of an export. */
-import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
+import { ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
+import type { Limits } from '../../../core/settings/limits.js';
 import type { StoredUser } from '../../../registry/model.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
@@ -27,7 +28,7 @@ import { findSession } from '../registry/sessions.js';
 import { getUser, spellingOf, userIdOf } from '../registry/users.js';
 import type { RegistryWork } from '../registry/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableAccess, TableRecords } from './records.js';
+import { type TableAccess, type TableKind, TableRecords } from './records.js';
 
 export interface RegistryRecordsOptions {
   sql: PostgresSql;
@@ -74,117 +75,110 @@ export function registryRecords({
     transact: (body) => transact((work) => body(registry.partOf(work))),
   };
 
-  async function agentObstacle(
-    on: Queryable,
-    line: AgentLine,
-    coming: Coming | undefined,
-  ): Promise<Conflict | null> {
-    const { user, agent_id, name } = line;
-    const owner = await ownerOf(on, agent_id);
-    if (owner !== undefined && owner !== userIdOf(user)) return ofAnotherUser(agent_id);
-    const named = await agentNamed(on, user, name);
-    if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
-    if (owner !== undefined || !countsInQuota(line)) return null;
-    const known = await getUser(on, user);
-    const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
-    const agentsMax = given ?? registry.limits.agentsPerUserMax;
-    const counted = (known?.agents ?? 0) + (coming?.newBefore ?? 0);
-    // Absent agents are counted only where it matters.
-    const isRoom = counted < agentsMax || counted - (await absentAgents(on, userIdOf(user))) < agentsMax;
-    return isRoom ? null : tooManyAgents(user, agentsMax);
-  }
-
   return [
-    [
-      'registry.user',
-      erased(
-        new TableRecords<UserLine, Reads, RegistryWork>(access, {
-          refusalOf: textRefusal,
-          page: async ({ user, whole }, after, limit) => {
-            if (user === null) {
-              const { items, nextKey } = await listUsers(sql, { after, limit });
-              const fences = whole === true ? await deletedFences(sql, items) : undefined;
-              const lines = items.map((item) => userLine(item, fences?.get(item.record.user_id)));
-              return { records: lines, after: nextKey };
-            }
-            const found = await getUser(sql, user);
-            return { records: found?.user === user ? [userLine(found)] : [], after: null };
-          },
-          stored: async ({ sql: on }, { user }) => {
-            const found = await getUser(on, user);
-            return found === undefined ? undefined : userLine(found);
-          },
-          essence: userEssence,
-          put: restoreUser,
-        }),
-      ),
-    ],
-    [
-      'registry.agent',
-      erased(
-        new TableRecords<AgentLine, Reads, RegistryWork>(access, {
-          refusalOf: textRefusal,
-          page: async (scope, after, limit) => {
-            const reach = await reachOf(sql, scope);
-            if (reach === undefined) return nothing;
-            const { items, nextKey } = await listAgents(sql, reach, {}, { after, limit });
-            return { records: items.map((agent) => agentLine(agent, scope)), after: nextKey };
-          },
-          stored: async ({ sql: on }, { user, agent_id }) => {
-            const agent = await findAgent(on, userIdOf(user), agent_id);
-            return agent === undefined ? undefined : agentLine(agent);
-          },
-          essence: agentEssence,
-          isCounted: countsInQuota,
-          obstacle: ({ sql: on }, line, coming) => agentObstacle(on, line, coming),
-          put: restoreAgent,
-        }),
-      ),
-    ],
-    [
-      'registry.session',
-      erased(
-        new TableRecords<AgentSessionLine, Reads, RegistryWork>(access, {
-          refusalOf: textRefusal,
-          page: (scope, after, limit) => pageOf(sql, sessionTable, scope, after, limit),
-          stored: async ({ sql: on }, { user, session_id }) => {
-            const session = await findSession(on, userIdOf(user), session_id);
-            const spelling = session === undefined ? undefined : await spellingOf(on, user);
-            return session === undefined || spelling === undefined
-              ? undefined
-              : sessionLine(session, spelling);
-          },
-          obstacle: async ({ sql: on }, { user, session_id, agent_id }, coming) =>
-            (await ownedByAnother(on, user, session_id)) ?? (await agentMissing(on, user, agent_id, coming)),
-          put: restoreSession,
-        }),
-      ),
-    ],
-    [
-      'registry.link',
-      erased(
-        new TableRecords<LinkLine, Reads, RegistryWork>(access, {
-          refusalOf: textRefusal,
-          page: (scope, after, limit) => pageOf(sql, linkTable, scope, after, limit),
-          stored: async ({ sql: on }, { identity }) => {
-            const agent = await findLinkedAgent(on, identity, linkOwnerId(identity));
-            return agent === undefined
-              ? undefined
-              : linkLine(agent.meta.user, identity, agent.record.agent_id);
-          },
-          obstacle: async ({ sql: on }, { user, identity, agent_id }, coming) => {
-            const taken = await ownedByAnother(on, user, linkOwnerId(identity));
-            if (taken !== null) return taken;
-            const linked = await findLinkedAgent(on, identity, linkOwnerId(identity));
-            return linked !== undefined && linked.record.agent_id !== agent_id
-              ? linkedToAnother(identity)
-              : agentMissing(on, user, agent_id, coming);
-          },
-          put: restoreLink,
-        }),
-      ),
-    ],
+    ['registry.user', new TableRecords(access, userKind(sql))],
+    ['registry.agent', new TableRecords(access, agentKind(sql, registry.limits))],
+    ['registry.session', new TableRecords(access, sessionKind(sql))],
+    ['registry.link', new TableRecords(access, linkKind(sql))],
   ];
+}
+
+function userKind(sql: Queryable): TableKind<UserLine, Reads, RegistryWork> {
+  return {
+    refusalOf: textRefusal,
+    page: async ({ user, whole }, after, limit) => {
+      if (user === null) {
+        const { items, nextKey } = await listUsers(sql, { after, limit });
+        const fences = whole === true ? await deletedFences(sql, items) : undefined;
+        const lines = items.map((item) => userLine(item, fences?.get(item.record.user_id)));
+        return { records: lines, after: nextKey };
+      }
+      const found = await getUser(sql, user);
+      return { records: found?.user === user ? [userLine(found)] : [], after: null };
+    },
+    stored: async ({ sql: on }, { user }) => {
+      const found = await getUser(on, user);
+      return found === undefined ? undefined : userLine(found);
+    },
+    essence: userEssence,
+    put: restoreUser,
+  };
+}
+
+function agentKind(sql: Queryable, limits: Limits): TableKind<AgentLine, Reads, RegistryWork> {
+  return {
+    refusalOf: textRefusal,
+    page: async (scope, after, limit) => {
+      const reach = await reachOf(sql, scope);
+      if (reach === undefined) return nothing;
+      const { items, nextKey } = await listAgents(sql, reach, {}, { after, limit });
+      return { records: items.map((agent) => agentLine(agent, scope)), after: nextKey };
+    },
+    stored: async ({ sql: on }, { user, agent_id }) => {
+      const agent = await findAgent(on, userIdOf(user), agent_id);
+      return agent === undefined ? undefined : agentLine(agent);
+    },
+    essence: agentEssence,
+    isCounted: countsInQuota,
+    obstacle: ({ sql: on }, line, coming) => agentObstacle(on, line, coming, limits),
+    put: restoreAgent,
+  };
+}
+
+function sessionKind(sql: Queryable): TableKind<AgentSessionLine, Reads, RegistryWork> {
+  return {
+    refusalOf: textRefusal,
+    page: (scope, after, limit) => pageOf(sql, sessionTable, scope, after, limit),
+    stored: async ({ sql: on }, { user, session_id }) => {
+      const session = await findSession(on, userIdOf(user), session_id);
+      const spelling = session === undefined ? undefined : await spellingOf(on, user);
+      return session === undefined || spelling === undefined ? undefined : sessionLine(session, spelling);
+    },
+    obstacle: async ({ sql: on }, { user, session_id, agent_id }, coming) =>
+      (await ownedByAnother(on, user, session_id)) ?? (await agentMissing(on, user, agent_id, coming)),
+    put: restoreSession,
+  };
+}
+
+function linkKind(sql: Queryable): TableKind<LinkLine, Reads, RegistryWork> {
+  return {
+    refusalOf: textRefusal,
+    page: (scope, after, limit) => pageOf(sql, linkTable, scope, after, limit),
+    stored: async ({ sql: on }, { identity }) => {
+      const agent = await findLinkedAgent(on, identity, linkOwnerId(identity));
+      return agent === undefined ? undefined : linkLine(agent.meta.user, identity, agent.record.agent_id);
+    },
+    obstacle: async ({ sql: on }, { user, identity, agent_id }, coming) => {
+      const taken = await ownedByAnother(on, user, linkOwnerId(identity));
+      if (taken !== null) return taken;
+      const linked = await findLinkedAgent(on, identity, linkOwnerId(identity));
+      return linked !== undefined && linked.record.agent_id !== agent_id
+        ? linkedToAnother(identity)
+        : agentMissing(on, user, agent_id, coming);
+    },
+    put: restoreLink,
+  };
+}
+
+async function agentObstacle(
+  on: Queryable,
+  line: AgentLine,
+  coming: Coming | undefined,
+  { agentsPerUserMax }: Limits,
+): Promise<Conflict | null> {
+  const { user, agent_id, name } = line;
+  const owner = await ownerOf(on, agent_id);
+  if (owner !== undefined && owner !== userIdOf(user)) return ofAnotherUser(agent_id);
+  const named = await agentNamed(on, user, name);
+  if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
+  if (owner !== undefined || !countsInQuota(line)) return null;
+  const known = await getUser(on, user);
+  const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
+  const agentsMax = given ?? agentsPerUserMax;
+  const counted = (known?.agents ?? 0) + (coming?.newBefore ?? 0);
+  // Absent agents are counted only where it matters.
+  const isRoom = counted < agentsMax || counted - (await absentAgents(on, userIdOf(user))) < agentsMax;
+  return isRoom ? null : tooManyAgents(user, agentsMax);
 }
 
 /** The user id of the scope; null for all users; undefined if no user has this spelling. */

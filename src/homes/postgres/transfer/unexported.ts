@@ -1,6 +1,6 @@
 /** Tokens and kept seeds in PostgreSQL: records that a move copies and an export leaves out. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { orphan } from '../../../transfer/compare-records.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -9,7 +9,7 @@ import { tokenOwnerId } from '../identity/token-check.js';
 import { type Row, numberOrNull, text } from '../registry/rows.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableAccess, TableRecords } from './records.js';
+import { type TableAccess, type TableKind, TableRecords } from './records.js';
 
 export interface UnexportedRecordsOptions {
   sql: PostgresSql;
@@ -33,87 +33,83 @@ export function unexportedRecords({
   transact,
 }: UnexportedRecordsOptions): [type: string, store: RecordStore][] {
   const access: TableAccess<Reads, Work> = { reader: { sql }, transact };
-  const seedLine = ({ owner, agent_id, sealed_seed }: SeedRow): KeptSeedLine => ({
-    type: 'messaging.seed',
-    owner,
-    identity: agent_id,
-    seed: sealer.open(sealed_seed, agent_id),
-  });
   return [
-    [
-      'identity.token',
-      erased(
-        new TableRecords<TokenLine, Reads, Work>(access, {
-          page: async (_scope, after, limit) => {
-            const [user = '', token = ''] = after?.split(' ') ?? [];
-            const rows = await query<Row>(
-              sql,
-              `SELECT user_id, ${tokenColumns} FROM registry.tokens WHERE (user_id, token_id) > ($1, $2)
-                ORDER BY user_id, token_id LIMIT $3`,
-              [user, token, limit],
-            );
-            const last = rows.length < limit ? undefined : rows.at(-1);
-            return {
-              records: rows.map(tokenLine),
-              after: last === undefined ? null : `${text(last, 'user_id')} ${text(last, 'token_id')}`,
-            };
-          },
-          stored: async ({ sql: on }, { id }) => {
-            const [row] = await query<Row>(
-              on,
-              `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1
-                AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
-              [id, tokenOwnerId(id)],
-            );
-            return row === undefined ? undefined : tokenLine(row);
-          },
-          put: async (work, { type: _type, lastUsedAtMs, ...record }, isNew) => {
-            if (!isNew) await removeToken(work, record.id);
-            await insertToken(work, record, lastUsedAtMs);
-          },
-        }),
-      ),
-    ],
-    [
-      'messaging.seed',
-      erased(
-        new TableRecords<KeptSeedLine, Reads, Work>(access, {
-          page: async (_scope, after, limit) => {
-            const rows = await query<SeedRow>(
-              sql,
-              `SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner
-                LIMIT $2`,
-              [after ?? '', limit],
-            );
-            return {
-              records: rows.map(seedLine),
-              after: rows.length < limit ? null : (rows.at(-1)?.owner ?? null),
-            };
-          },
-          stored: async ({ sql: on }, { owner }) => {
-            const [row] = await query<SeedRow>(
-              on,
-              'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner = $1',
-              [owner],
-            );
-            return row === undefined ? undefined : seedLine(row);
-          },
-          obstacle: async ({ sql: on }, { identity }) => {
-            const found = await query(on, 'SELECT 1 FROM agents WHERE id = $1', [identity]);
-            return found.length === 0 ? orphan(`The identity ${identity}`) : null;
-          },
-          put: async (work, { owner, identity, seed }) => {
-            await work.rows(
-              `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)
-                ON CONFLICT (owner) DO UPDATE
-                  SET agent_id = excluded.agent_id, sealed_seed = excluded.sealed_seed`,
-              [owner, identity, sealer.seal(seed, identity)],
-            );
-          },
-        }),
-      ),
-    ],
+    ['identity.token', new TableRecords(access, tokenTable(sql))],
+    ['messaging.seed', new TableRecords(access, seedTable(sql, sealer))],
   ];
+}
+
+function tokenTable(sql: Queryable): TableKind<TokenLine, Reads, Work> {
+  return {
+    page: async (_scope, after, limit) => {
+      const [user = '', token = ''] = after?.split(' ') ?? [];
+      const rows = await query<Row>(
+        sql,
+        `SELECT user_id, ${tokenColumns} FROM registry.tokens WHERE (user_id, token_id) > ($1, $2)
+          ORDER BY user_id, token_id LIMIT $3`,
+        [user, token, limit],
+      );
+      const last = rows.length < limit ? undefined : rows.at(-1);
+      return {
+        records: rows.map(tokenLine),
+        after: last === undefined ? null : `${text(last, 'user_id')} ${text(last, 'token_id')}`,
+      };
+    },
+    stored: async ({ sql: on }, { id }) => {
+      const [row] = await query<Row>(
+        on,
+        `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1
+          AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
+        [id, tokenOwnerId(id)],
+      );
+      return row === undefined ? undefined : tokenLine(row);
+    },
+    put: async (work, { type: _type, lastUsedAtMs, ...record }, isNew) => {
+      if (!isNew) await removeToken(work, record.id);
+      await insertToken(work, record, lastUsedAtMs);
+    },
+  };
+}
+
+function seedTable(sql: Queryable, sealer: Sealer): TableKind<KeptSeedLine, Reads, Work> {
+  return {
+    page: async (_scope, after, limit) => {
+      const rows = await query<SeedRow>(
+        sql,
+        `SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner
+          LIMIT $2`,
+        [after ?? '', limit],
+      );
+      return {
+        records: rows.map((row) => seedLine(row, sealer)),
+        after: rows.length < limit ? null : (rows.at(-1)?.owner ?? null),
+      };
+    },
+    stored: async ({ sql: on }, { owner }) => {
+      const [row] = await query<SeedRow>(
+        on,
+        'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner = $1',
+        [owner],
+      );
+      return row === undefined ? undefined : seedLine(row, sealer);
+    },
+    obstacle: async ({ sql: on }, { identity }) => {
+      const found = await query(on, 'SELECT 1 FROM agents WHERE id = $1', [identity]);
+      return found.length === 0 ? orphan(`The identity ${identity}`) : null;
+    },
+    put: async (work, { owner, identity, seed }) => {
+      await work.rows(
+        `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)
+          ON CONFLICT (owner) DO UPDATE
+            SET agent_id = excluded.agent_id, sealed_seed = excluded.sealed_seed`,
+        [owner, identity, sealer.seal(seed, identity)],
+      );
+    },
+  };
+}
+
+function seedLine({ owner, agent_id, sealed_seed }: SeedRow, sealer: Sealer): KeptSeedLine {
+  return { type: 'messaging.seed', owner, identity: agent_id, seed: sealer.open(sealed_seed, agent_id) };
 }
 
 function tokenLine(row: Row): TokenLine {

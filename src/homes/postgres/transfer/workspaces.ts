@@ -1,6 +1,6 @@
 /** Reads and writes workspaces, projects, sessions and tasks in PostgreSQL as lines of an export. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { orphan } from '../../../transfer/compare-records.js';
 import type {
   ProjectLine,
   TaskLine,
@@ -87,10 +87,10 @@ export function workspacesRecords(options: WorkspacesRecordsOptions): [type: str
     transact,
   };
   return [
-    ['workspaces.workspace', erased(workspaceLines(access, options))],
-    ['workspaces.project', erased(projectLines(access, options))],
-    ['workspaces.session', erased(sessionLines(access))],
-    ['workspaces.task', erased(taskLines(access))],
+    ['workspaces.workspace', workspaceLines(access, options)],
+    ['workspaces.project', projectLines(access, options)],
+    ['workspaces.session', sessionLines(access)],
+    ['workspaces.task', taskLines(access)],
   ];
 }
 
