@@ -41,6 +41,7 @@ interface Text {
 export class EmbeddingWork {
   readonly #options: EmbeddingWorkOptions;
   readonly #rounds: Periodic;
+  readonly #everyMs: number;
   readonly #closing = new AbortController();
   #state: EmbeddingState = { embedded: 0, refused: 0, failing: null };
   #failures = 0;
@@ -49,9 +50,10 @@ export class EmbeddingWork {
 
   constructor(options: EmbeddingWorkOptions) {
     this.#options = options;
-    const { onError, intervalMs: everyMs = intervalDefaultMs } = options;
+    const { onError, intervalMs = intervalDefaultMs } = options;
+    this.#everyMs = intervalMs;
     this.#rounds = new Periodic({
-      everyMs,
+      everyMs: intervalMs,
       run: () => this.#round(),
       onError: (error) => onError(error, 'embedding documents (they wait, and it is tried again)'),
     });
@@ -75,6 +77,7 @@ export class EmbeddingWork {
     const { port, embedding } = this.#options;
     if (embedding !== null && !this.#isAdopted) await port.adopt(embedding.space);
     this.#isAdopted = true;
+    if ((await port.takeTurn?.(!this.#isPaused, this.#everyMs)) === false) return;
     for (let isMore = true; isMore;) {
       isMore = false;
       for await (const owner of port.owners()) {

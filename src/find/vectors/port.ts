@@ -66,6 +66,11 @@ export interface VectorPort {
   /** How vectors are searched, for the log at start. */
   readonly method: () => Promise<string>;
   search(search: VectorSearch): Promise<VectorAnswer>;
+  /**
+   * Whether this server looks for waiting documents in this interval. Missing where a home has one server. Servers that
+   * can embed now take other turns than those that cannot.
+   */
+  takeTurn?(canEmbed: boolean, intervalMs: number): Promise<boolean>;
   /** The owners of waiting documents, each once. */
   owners(): AsyncIterable<string>;
   /**

@@ -10,6 +10,7 @@ import type {
   WaitingDocument,
 } from '../../../../find/vectors/port.js';
 import { type PostgresSql, query } from '../../database/connection.js';
+import { takeTurn } from '../../database/turns.js';
 import type { PostgresWriter } from '../../write/writer.js';
 import { readWaiting, settleDocuments } from './backlog.js';
 import { compareInDatabase, compareOneByOne, hasPgvector } from './comparing.js';
@@ -49,6 +50,11 @@ export class PostgresVectors implements VectorPort {
       ? await compareInDatabase(sql, search)
       : await compareOneByOne(sql, search, limits.vectorsExaminedMax);
     return { ...answer, isComplete: answer.isComplete && hasAll };
+  }
+
+  /** Servers with an embedder of another space would take no documents, so each space has its own turns. */
+  takeTurn(canEmbed: boolean, intervalMs: number): Promise<boolean> {
+    return takeTurn(this.#options.sql, canEmbed ? `vectors of ${this.#space}` : 'vectors', intervalMs);
   }
 
   async *owners(): AsyncGenerator<string> {
