@@ -102,6 +102,13 @@ it.each([
   expect(await findings()).toEqual([]);
 });
 
+it('reports a commit that is missing in the feed, which has others', async () => {
+  await sql.unsafe(
+    'DELETE FROM feed.commits WHERE seq = (SELECT (first_seq + last_seq) / 2 FROM feed.extent)',
+  );
+  expect((await findings()).join('\n')).toContain('The feed has no commit with the number ');
+});
+
 it('reports a claimed task whose lease nobody holds', async () => {
   await sql.unsafe('UPDATE workspaces.leases SET holder = NULL WHERE holder IS NOT NULL');
   expect((await findings()).join('\n')).toContain('and its lease is held by nobody');

@@ -19,9 +19,9 @@ export const feedAndMessagingChecks: readonly Check[] = [
   {
     family: 'feed.commits',
     kind: 'missing',
-    find: `SELECT seq::text AS key, 'The feed has no commit with the number ' || seq || '.' AS problem
-      FROM feed.extent e, generate_series(e.first_seq, e.last_seq) AS seq
-      WHERE NOT EXISTS (SELECT FROM feed.commits c WHERE c.seq = seq) LIMIT ${findingsMax}`,
+    find: `SELECT n.number::text AS key, 'The feed has no commit with the number ' || n.number || '.' AS problem
+      FROM feed.extent e, generate_series(e.first_seq, e.last_seq) AS n (number)
+      WHERE NOT EXISTS (SELECT FROM feed.commits c WHERE c.seq = n.number) LIMIT ${findingsMax}`,
   },
   {
     family: 'messaging.totals',
