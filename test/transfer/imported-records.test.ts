@@ -177,9 +177,7 @@ describe.each(homes)('private rooms of a user imported into %s', (_name, open) =
           ? `${JSON.stringify({ ...(JSON.parse(line) as object), key_hash: null, ...change })}\n`
           : line,
       );
-      // The last line has the checksum of the lines as they were exported.
-      const options = { onConflict: 'replace', keepGoing: true } as const;
-      await stoa.transfer.import(operatorCaller(), await save(changed), options);
+      await stoa.transfer.import(operatorCaller(), await save(changed), asGiven);
     };
     await replace({ retentionSeconds: 3_600 });
     await expect(post(stoa, 'some other key of a caller')).rejects.toMatchObject({ code: 'forbidden' });
@@ -188,6 +186,39 @@ describe.each(homes)('private rooms of a user imported into %s', (_name, open) =
     await post(stoa, '');
     expect(await stoa.messaging.rooms.own('ada', null, 10)).toMatchObject([{ isPrivate: false }]);
   });
+});
+
+/** The files have changed lines, so their checksums are wrong. */
+const asGiven = { onConflict: 'replace', keepGoing: true } as const;
+
+it('a room that an import replaces is counted, ranked and found by its new owner, name and number of messages', async () => {
+  const room = await source.messaging.rooms.create(
+    ada,
+    { name: 'hall', is_private: false, key: '', owner: null },
+    null,
+  );
+  const lines = await roomLines(source, true);
+  const stoa = await openStoa({ data: '', engine: 'memory' });
+  opened.push(stoa);
+  for (const change of [
+    { messageCount: 9 },
+    { messageCount: 3 },
+    { isPrivate: true },
+    { isPrivate: false },
+    { owner: 'ada' },
+    { owner: 'eve' },
+    { owner: 'eve', name: 'other' },
+    {},
+  ]) {
+    const changed = lines.map((line) =>
+      line.includes('"name":"hall"')
+        ? `${JSON.stringify({ ...(JSON.parse(line) as object), ...change })}\n`
+        : line,
+    );
+    await stoa.transfer.import(operatorCaller(), await save(changed), asGiven);
+    await expectHealthy(stoa);
+  }
+  expect((await stoa.messaging.rooms.own('eve', null, 10)).map(({ id }) => id)).not.toContain(room.id);
 });
 
 async function expectHealthy(stoa: Stoa): Promise<void> {

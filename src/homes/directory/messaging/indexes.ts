@@ -63,7 +63,9 @@ export const roomRecords = new IndexedFamily<RoomRow>({
         room.owner === null && room.isPrivate
           ? undefined
           : Buffer.concat([namePrefix(room.owner, room.name), uuidBytes(room.id)]),
-      basisOf: ({ owner, isPrivate, name }) => (owner === null && isPrivate ? undefined : name),
+      // An import can give a room another owner.
+      basisOf: ({ owner, isPrivate, name }) =>
+        owner === null ? (isPrivate ? undefined : name) : `${owner}\0${name}`,
     },
   ],
 });

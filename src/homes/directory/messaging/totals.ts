@@ -60,7 +60,7 @@ export function countRoom(tx: Transaction, room: Room): void {
   rankRoom(tx, room);
 }
 
-/** Called after the room is removed. The number of messages ever posted stays. */
+/** Called after the room is removed or replaced. The number of messages ever posted stays. */
 export function forgetRoom(tx: Transaction, room: Room): void {
   if (!isPublic(room)) return;
   change(tx, ({ publicRooms, newestRoom: newest }) => ({
@@ -101,7 +101,7 @@ function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>
 }
 
 /** Called after the room is written. Adds the room to the busiest rooms if it belongs there. */
-export function rankRoom(tx: Transaction, room: Room): void {
+function rankRoom(tx: Transaction, room: Room): void {
   if (!isPublic(room)) return;
   const { ids, floor } = readTop(tx);
   if (ids.includes(room.id) || (ids.length === topRoomsMax && room.messageCount < floor)) return;

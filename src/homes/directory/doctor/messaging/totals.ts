@@ -79,12 +79,7 @@ export class TotalsDoctor {
     if (isRight(counts, this.#walked) && isTop(reader, top, this.#walked)) return;
     const counted = yield* countAll(reader);
     if (!isRight(counts, counted))
-      yield damageOf(
-        reader,
-        countsKey,
-        'The totals of all rooms and identities are wrong.',
-        repairedCounts(counts, counted),
-      );
+      yield damageOf(reader, countsKey, problemOf(counts, counted), repairedCounts(counts, counted));
     const { top: rooms } = counted;
     const right: TopRow = { ids: rooms.map(({ id }) => id), floor: rooms.at(-1)?.messageCount ?? 0 };
     if (!isTop(reader, top, counted))
@@ -97,6 +92,14 @@ export class TotalsDoctor {
     this.#through.set(family, Buffer.from(key));
     return true;
   }
+}
+
+function problemOf(counts: CountsRow | undefined, { agents, publicRooms, stored }: Counted): string {
+  const said = counts ?? { agents: 0, publicRooms: 0, messages: 0 };
+  return (
+    `The totals say ${said.agents} identities, ${said.publicRooms} public rooms and ${said.messages} messages; ` +
+    `there are ${agents}, ${publicRooms} and at least ${stored}.`
+  );
 }
 
 function damageOf(reader: Reader, key: Buffer, problem: string, row: CountsRow | TopRow): Damage {

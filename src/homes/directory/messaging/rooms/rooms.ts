@@ -22,7 +22,7 @@ import {
   roomOfActivityKey,
   roomOfNameKey,
 } from '../rows.js';
-import { countRoom, forgetRoom, rankRoom } from '../totals.js';
+import { countRoom, forgetRoom } from '../totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   const value = reader.get(families.rooms, id);
@@ -188,8 +188,9 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   if (!room.isPrivate) tx.delete(families.roomKeys, roomKey);
   else if (keyHash !== null && keyHash !== undefined)
     tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
-  if (before === undefined) countRoom(tx, room);
-  else rankRoom(tx, room);
+  // Its place among the busiest rooms may be worse than before.
+  if (before !== undefined) forgetRoom(tx, before);
+  countRoom(tx, room);
 }
 
 /**
