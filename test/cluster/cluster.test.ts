@@ -1,6 +1,7 @@
 /**
  * One Stoa on three servers while everything fails: `npm test` runs it for seconds, `npm run test:cluster`
- * for ten minutes. CLUSTER_SEED repeats the plan of an earlier run.
+ * for ten minutes. CLUSTER_SEED repeats the plan of an earlier run; CLUSTER_BALANCER=nginx uses
+ * nginx instead of HAProxy.
  */
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -17,6 +18,7 @@ import { findFaults } from './verdict.js';
 const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(2 ** 31));
 const loadSeconds = Number(process.env['CLUSTER_SECONDS'] ?? 12);
 const killEverySeconds = 3;
+const balancer = process.env['CLUSTER_BALANCER'] === 'nginx' ? 'nginx' : 'haproxy';
 const isLong = process.env['CLUSTER_SECONDS'] !== undefined;
 
 let fleet: Fleet;
@@ -25,7 +27,7 @@ let result: RunResult;
 beforeAll(
   async () => {
     if (isLong) console.log(`CLUSTER_SEED=${seed}`);
-    fleet = await startFleet(await builtProgram());
+    fleet = await startFleet(await builtProgram(), balancer);
     for (const server of fleet.describe) await noteServer(server);
     result = await runLoad(fleet, { seed, loadSeconds, killEverySeconds });
     if (isLong) console.log(JSON.stringify(result.summary));

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Child, type HaltingServer, type TestServer, freePort } from '../servers/child.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
-import { isReady, startBalancer } from './balancer.js';
+import { type BalancerKind, isReady, startBalancer } from './balancer.js';
 
 /** Short, so that leases lapse while the test runs. */
 export const leaseSeconds = 2;
@@ -32,7 +32,7 @@ export interface Fleet {
   stop(): Promise<void>;
 }
 
-export async function startFleet(program: string): Promise<Fleet> {
+export async function startFleet(program: string, kind: BalancerKind): Promise<Fleet> {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-cluster-'));
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
   const token = randomBytes(32).toString('hex');
@@ -87,7 +87,7 @@ export async function startFleet(program: string): Promise<Fleet> {
   };
   try {
     await ready();
-    balancer = await startBalancer(ports);
+    balancer = await startBalancer(kind, ports);
   } catch (error) {
     await stop();
     throw error;

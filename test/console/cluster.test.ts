@@ -59,7 +59,10 @@ test('a change through one server appears on another, and the servers are listed
 });
 
 test('behind a balancer the console survives the end of the server that it follows', async () => {
-  const balancer = await startBalancer(servers.map(({ port }) => port));
+  const balancer = await startBalancer(
+    'haproxy',
+    servers.map(({ port }) => port),
+  );
   const { page } = await openPage(browser);
   try {
     await page.goto(await signInLink(servers[0]?.stoa as Running['stoa'], balancer.url, 'alice'));
