@@ -178,6 +178,12 @@ export interface BlockPage {
   next: string | null;
 }
 
+/** A room, or the inbox of an agent. */
+export interface TopicName {
+  kind: 'room' | 'inbox';
+  id: string;
+}
+
 /** A new or deleted message in a room or inbox, a changed identity, or a blocked address. */
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
@@ -284,8 +290,8 @@ export interface MessagingPort {
   /** False if the message did not exist. */
   deleteMessage(roomId: string, messageId: string): Step<boolean>;
   search(query: SearchQuery): Promise<SearchResult>;
-  /** Grows whenever the room's messages change. Undefined if the backend cannot know. */
-  roomRevision(roomId: string): number | undefined;
+  /** Another number after each change of a room or an inbox. Undefined if the backend cannot know. */
+  revision(topic: TopicName): number | undefined;
 
   send(message: NewDirectMessage, basis?: MessageBasis): Step<Delivered>;
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>>;

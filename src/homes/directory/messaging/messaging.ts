@@ -43,6 +43,7 @@ import type {
   SearchQuery,
   SearchResult,
   Span,
+  TopicName,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
@@ -65,7 +66,7 @@ import * as rooms from './rooms/rooms.js';
 import type { RoomRows } from './rooms/stored-rooms.js';
 import { searchMessages } from './messages/search.js';
 import { readCounts, readTotals } from './totals.js';
-import { RoomRevisions } from './messages/revisions.js';
+import { Revisions } from './messages/revisions.js';
 
 const warn = (error: unknown, about: string): void => process.emitWarning(`${about}: ${messageOf(error)}`);
 
@@ -80,7 +81,7 @@ export class DirectoryMessaging implements MessagingPort {
   readonly #kept: KeptIdentities;
   readonly #rates: Rates;
   readonly #blocks: Blocks;
-  readonly #revisions = new RoomRevisions();
+  readonly #revisions: Revisions;
   readonly #rooms: RoomRows;
   readonly #index: MessageIndex;
   readonly #nonces: Nonces;
@@ -95,6 +96,7 @@ export class DirectoryMessaging implements MessagingPort {
     this.#blocks = new Blocks(kernel.root);
     this.#rates = new Rates(kernel, onError);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
+    this.#revisions = new Revisions(kernel.root);
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.forget(address));
   }
@@ -259,8 +261,8 @@ export class DirectoryMessaging implements MessagingPort {
     return searchMessages({ index: this.#index, rooms: this.#rooms, limits }, query);
   }
 
-  roomRevision(roomId: string): number {
-    return this.#revisions.of(roomId);
+  revision(topic: TopicName): number {
+    return this.#revisions.of(topic);
   }
 
   // Direct messages
@@ -347,7 +349,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   #notice(commits: readonly Commit[]): void {
-    for (const notice of noticesOf(commits, (room) => this.#revisions.change(room)))
+    for (const notice of noticesOf(commits))
       for (const listener of this.#listeners) listener(notice);
   }
 

@@ -3,11 +3,8 @@ import type { Commit } from '../../../feed/port.js';
 import { importNotice } from '../../../messaging/messages/imports.js';
 import type { Notice } from '../../../messaging/port.js';
 
-/**
- * One notice for each room, inbox, deletion and import. `onRoom` is called for each change of a room's
- * messages.
- */
-export function noticesOf(commits: readonly Commit[], onRoom: (room: string) => void): Iterable<Notice> {
+/** One notice for each room, inbox, deletion and import. */
+export function noticesOf(commits: readonly Commit[]): Iterable<Notice> {
   const fresh = new Map<string, Notice>();
   for (const { changes } of commits) {
     for (const change of changes) {
@@ -26,12 +23,8 @@ export function noticesOf(commits: readonly Commit[], onRoom: (room: string) => 
         });
       if (kind === 'direct.received' && recipient !== undefined)
         fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
-      if (kind === 'room.deleted') {
+      if (kind === 'room.deleted')
         fresh.set(`removed ${change.id}`, { topic: 'room', id: change.id, kind: 'removed' });
-        onRoom(change.id);
-      }
-      if (kind === 'room.updated') onRoom(change.id);
-      if (kind.startsWith('message.')) onRoom(room);
     }
   }
   return fresh.values();

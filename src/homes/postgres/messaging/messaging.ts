@@ -231,8 +231,8 @@ export class PostgresMessaging implements MessagingPort {
     return searchRedis({ redis, keys, limits, nowMs, messages }, query);
   }
 
-  /** Undefined, because another server can change the room at any time. */
-  roomRevision(): undefined {
+  /** Undefined, because another server can change a room or an inbox at any time. */
+  revision(): undefined {
     return undefined;
   }
 

@@ -101,6 +101,24 @@ export function directTests(
       ).toEqual([true, false, true]);
     });
 
+    it('are shown as they are now, however often the inbox was read before', async () => {
+      const eve = await server.agent();
+      const inbox = async () =>
+        (await eve.ask('GET', '/dm')).json.messages.map(
+          ({ body, acknowledged = false }: { body: string; acknowledged?: boolean }) => [body, acknowledged],
+        );
+      expect([await inbox(), await inbox()]).toEqual([[], []]);
+      const { id } = (await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'first' } })).json;
+      expect([await inbox(), await inbox()]).toEqual([[['first', false]], [['first', false]]]);
+      await eve.ask('POST', '/dm/ack', { body: { ids: [id] } });
+      expect(await inbox()).toEqual([['first', true]]);
+      await bob.ask('POST', `/dm/${eve.id}`, { body: { body: 'second' } });
+      expect(await inbox()).toEqual([
+        ['second', false],
+        ['first', true],
+      ]);
+    });
+
     it('are listed page by page without a gap', async () => {
       const eve = await server.agent();
       for (let index = 0; index < 7; index += 1)

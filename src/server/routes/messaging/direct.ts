@@ -5,7 +5,7 @@ import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
 import { routesOf } from '../../route.js';
 import { limited, signatureOf } from './gate.js';
-import { newestFirst, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
+import { newestFirst, newestPages, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
 import { streamInbox } from './streams.js';
 import { isSet, readFields, shownDirect } from './wire.js';
 
@@ -32,13 +32,19 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         ...nextCursorOf(page, { afterMs, limit: span.limit }),
       };
     }
-    const page = await messaging.direct.read(agentId, span, waitMs, disconnectSignal(reply));
-    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
-    return {
-      messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
-      has_more: page.hasMore,
-      ...nextCursorOf(page, span),
+    const readPage = async () => {
+      const page = await messaging.direct.read(agentId, span, waitMs, disconnectSignal(reply));
+      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      return {
+        messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
+        has_more: page.hasMore,
+        ...nextCursorOf(page, span),
+      };
     };
+    if (verify) return readPage();
+    const { directRetentionSeconds: retentionSeconds } = messaging.limits;
+    const topic = { kind: 'inbox', id: agentId } as const;
+    return newestPages.page(messaging.port, { topic, span, retentionSeconds }, readPage);
   }),
   acknowledge: limited(async ({ caller, request, rawBody }, messaging) => ({
     acknowledged: await messaging.direct.acknowledge(

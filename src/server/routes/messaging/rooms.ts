@@ -7,14 +7,14 @@ import type { Page, Span } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
-import { JsonText, answer, routesOf } from '../../route.js';
+import { answer, routesOf } from '../../route.js';
 import type { Caller } from '../../../core/caller.js';
 import type { CheckedSignature } from '../../../messaging/identities/proof.js';
 import { canonicalRoomId } from '../../../messaging/identities/uuid.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { userOf } from '../../../messaging/rooms/visibility.js';
+import { retentionOf, userOf } from '../../../messaging/rooms/visibility.js';
 import { accessOf, byId, limited, signatureOf } from './gate.js';
-import { RoomPages } from './room-pages.js';
+import { NewestPages } from './newest-pages.js';
 import { streamRoom, streamRooms } from './streams.js';
 import {
   type Query,
@@ -91,7 +91,7 @@ function searchedRoom(given: string | undefined): string | null {
   return id;
 }
 
-const newestPages = new RoomPages();
+export const newestPages = new NewestPages();
 
 export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
   list: limited(async ({ query }, messaging) => {
@@ -114,15 +114,16 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
     const { messagesPageDefault, messagesPageMax } = messaging.limits;
     const span = spanOf(query, messagesPageDefault, messagesPageMax);
     const verify = isSet(query, 'verify');
-    const cached = verify ? undefined : newestPages.find(messaging.port, room, span);
-    if (cached !== undefined) return new JsonText(cached);
-    const revision = messaging.port.roomRevision(room.id);
     const waitMs = waitMsOf(query, messaging);
-    const page = await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
-    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
-    const shown = shownPage(room, page, span, verify);
-    if (!verify) newestPages.keep(messaging, room, span, revision, shown);
-    return shown;
+    const readPage = async () => {
+      const page = await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
+      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      return shownPage(room, page, span, verify);
+    };
+    if (verify) return readPage();
+    const retentionSeconds = retentionOf(room, messaging.limits);
+    const topic = { kind: 'room', id: room.id } as const;
+    return newestPages.page(messaging.port, { topic, span, retentionSeconds }, readPage);
   }),
   post: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.rooms.post(

@@ -1,34 +1,52 @@
-/** How often the messages of each room have changed, for readers that cache them. */
+/** How often each room and each inbox has changed, for readers that cache them. */
 
 import { LRUCache } from 'lru-cache';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
+import type { TopicName } from '../../../../messaging/port.js';
+import type { Store } from '../../kernel/store.js';
+import { families } from '../rows.js';
 
 /**
- * Rooms with their own number. A room that is removed from the cache counts as changed, like all rooms that
- * are not in it.
+ * Rooms and inboxes with their own number. One that is removed from the cache counts as changed, like all that are
+ * not in it.
  */
-const roomsMax = 10_000;
+const topicsMax = 10_000;
+const idBytes = 16;
 
-export class RoomRevisions {
-  readonly #byRoom: LRUCache<string, number>;
-  /** Grows with every change, so that a room never has the same number twice. */
+/** The families whose rows are shown on pages. Their keys begin with the id of the room or of the agent. */
+const kinds = new Map<string, TopicName['kind']>([
+  [families.rooms, 'room'],
+  [families.messages, 'room'],
+  [families.inboxes, 'inbox'],
+]);
+
+export class Revisions {
+  readonly #known: LRUCache<string, number>;
+  /** Grows with every change, so that a topic never has the same number twice. */
   #last = 0;
-  /** The number of every room that is not in the cache. */
+  /** The number of every topic that is not in the cache. */
   #unknown = 0;
 
-  constructor(max: number = roomsMax) {
-    this.#byRoom = new LRUCache({
+  constructor(store: Store, max: number = topicsMax) {
+    this.#known = new LRUCache({
       max,
-      dispose: (_revision, _roomId, reason) => {
+      dispose: (_revision, _topic, reason) => {
         if (reason === 'evict') this.#unknown = this.#last += 1;
       },
     });
+    store.onWritten((writes) => {
+      for (const { family, key } of writes) {
+        const kind = kinds.get(family);
+        if (kind !== undefined) this.#known.set(nameOf(kind, key.subarray(0, idBytes)), (this.#last += 1));
+      }
+    });
   }
 
-  of(roomId: string): number {
-    return this.#byRoom.get(roomId) ?? this.#unknown;
+  of({ kind, id }: TopicName): number {
+    return this.#known.get(nameOf(kind, uuidBytes(id))) ?? this.#unknown;
   }
+}
 
-  change(roomId: string): void {
-    this.#byRoom.set(roomId, (this.#last += 1));
-  }
+function nameOf(kind: TopicName['kind'], id: Buffer): string {
+  return `${kind} ${id.toString('latin1')}`;
 }

@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { NewestPages } from '../../../../src/server/routes/messaging/newest-pages.js';
+import { openStoa } from '../../../../src/index.js';
+
+/** The limits of the pages that are not read a second time, after one of each size was read. */
+async function keptOf(sizes: readonly number[]): Promise<number[]> {
+  const stoa = await openStoa({ data: '', engine: 'memory' });
+  const { port } = stoa.messaging;
+  const pages = new NewestPages();
+  const topic = { kind: 'room', id: '00000000-0000-0000-0000-000000000001' } as const;
+  const ask = async (limit: number, size: number): Promise<boolean> => {
+    let isRead = false;
+    const span = { beforeMs: null, limit };
+    await pages.page(port, { topic, span, retentionSeconds: 60 }, async () => {
+      isRead = true;
+      return { messages: [{ ts: port.nowMs(), body: 'x'.repeat(size) }] };
+    });
+    return isRead;
+  };
+  for (const [index, size] of sizes.entries()) await ask(index + 1, size);
+  const kept: number[] = [];
+  // From the last one, because a page that is read again takes the place of others.
+  for (let limit = sizes.length; limit > 0; limit -= 1) if (!(await ask(limit, 0))) kept.unshift(limit);
+  await stoa.close();
+  return kept;
+}
+
+it('cached pages have a total size limit, and a larger page is not kept', async () => {
+  expect(await keptOf([10, 15_000_000, 10, 15_000_000, 10])).toEqual([1, 2, 3, 4, 5]);
+  expect(await keptOf([10, 15_000_000, 10, 20_000_000, 10])).toEqual([3, 4, 5]);
+  expect(await keptOf([10, 40_000_000])).toEqual([1]);
+});
