@@ -48,6 +48,7 @@ export async function inSlices<Result>(steps: Generator<unknown, Result>): Promi
   const slices = new Slices();
   for (let step = steps.next(); ; step = steps.next()) {
     if (step.done === true) return step.value;
-    await slices.pause();
+    const pause = slices.pause();
+    if (pause !== undefined) await pause;
   }
 }

@@ -13,10 +13,15 @@ export function compareRanked(a: RankedPlace, b: RankedPlace): number {
 }
 
 export function compareNames(a: EntryName, b: EntryName): number {
+  return compareCollections(a, b) || compareCodePoints(a.id, b.id);
+}
+
+type Collection = Pick<EntryName, 'kind' | 'collection'>;
+
+export function compareCollections(a: Collection, b: Collection): number {
   return (
     (kindOrder.get(a.kind) as number) - (kindOrder.get(b.kind) as number) ||
-    compareCodePoints(a.collection, b.collection) ||
-    compareCodePoints(a.id, b.id)
+    compareCodePoints(a.collection, b.collection)
   );
 }
 

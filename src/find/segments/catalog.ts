@@ -5,6 +5,7 @@
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
 import { compareNames } from '../ranking/order.js';
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
+import { CatalogCursor, type CatalogRow } from './catalog-cursor.js';
 
 /** The facts of an entry with the lengths of its text in words. */
 export interface IndexedFacts extends EntryFacts {
@@ -31,7 +32,7 @@ const idsPerRestart = 16;
 export class CatalogWriter {
   readonly #rows = new ByteWriter();
   readonly #authors = new Map<string, number>();
-  readonly #ranges: { readonly name: EntryName; count: number }[] = [];
+  readonly #ranges: { readonly kind: FindKind; readonly collection: string; count: number }[] = [];
   readonly #timeMs: number;
   #before: Buffer = Buffer.alloc(0);
   #count = 0;
@@ -45,15 +46,14 @@ export class CatalogWriter {
     return this.#count;
   }
 
-  /** Entries are given in the order of `compareNames`. */
-  add({ name, version, author, timeMs, expiresAtMs, titleLength, bodyLength }: IndexedFacts): void {
+  /** Entries are given in the order of `compareRows`. */
+  add(row: CatalogRow): void {
+    const { kind, collection, id, version, author, timeMs, expiresAtMs, titleLength, bodyLength } = row;
     const [rows, authors] = [this.#rows, this.#authors];
     const range = this.#ranges.at(-1);
-    if (range !== undefined && range.name.kind === name.kind && range.name.collection === name.collection)
-      range.count += 1;
-    else this.#ranges.push({ name, count: 1 });
+    if (range !== undefined && range.kind === kind && range.collection === collection) range.count += 1;
+    else this.#ranges.push({ kind, collection, count: 1 });
     if (author !== null && !authors.has(author)) authors.set(author, authors.size + 1);
-    const id = Buffer.from(name.id);
     const shared = this.#count % idsPerRestart === 0 ? 0 : sharedBytes(this.#before, id);
     rows.number(timeMs - this.#timeMs);
     rows.number(titleLength);
@@ -75,9 +75,9 @@ export class CatalogWriter {
     writer.number(this.#authors.size);
     for (const author of this.#authors.keys()) writer.text(author);
     writer.number(this.#ranges.length);
-    for (const { name, count } of this.#ranges) {
-      writer.number(findKinds.indexOf(name.kind));
-      writer.text(name.collection);
+    for (const { kind, collection, count } of this.#ranges) {
+      writer.number(findKinds.indexOf(kind));
+      writer.text(collection);
       writer.number(count);
     }
     writer.bytes(this.#rows.take());
@@ -99,6 +99,9 @@ export class Catalog {
   /** Infinity: never. Null if none of the entries expires. */
   readonly expiries: Float64Array | null;
   readonly #authors: readonly string[];
+  readonly #earliestMs: number;
+  /** Where the first entry begins in the bytes. */
+  readonly #first: number;
   /** Where the expiry of an entry and its further facts begin in the bytes. */
   readonly #rest: Uint32Array;
   readonly #bytes: Buffer;
@@ -110,6 +113,7 @@ export class Catalog {
     if (count * entryBytesMin > bytes.length)
       throw new RangeError('The catalog of a segment is shorter than its count of entries.');
     const timeMs = reader.number();
+    this.#earliestMs = timeMs;
     this.#bytes = bytes;
     this.count = count;
     this.#authors = readList(reader, () => reader.text());
@@ -121,6 +125,7 @@ export class Catalog {
       place += reader.number();
       return { kind, collection, from, to: Math.min(place, count) };
     });
+    this.#first = reader.at;
     this.times = new Float64Array(count);
     this.titleLengths = new Uint32Array(count);
     this.bodyLengths = new Uint32Array(count);
@@ -145,6 +150,17 @@ export class Catalog {
   /** The memory that this catalog takes, roughly. */
   get sizeBytes(): number {
     return this.#bytes.length + this.count * (this.expiries === null ? 20 : 28) + this.ranges.length * 100;
+  }
+
+  /** Reads all entries in their order. */
+  cursor(): CatalogCursor {
+    return new CatalogCursor({
+      count: this.count,
+      ranges: this.ranges,
+      authors: this.#authors,
+      earliestMs: this.#earliestMs,
+      reader: new ByteReader(this.#bytes, this.#first),
+    });
   }
 
   /** Infinity: never. */

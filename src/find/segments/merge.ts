@@ -1,8 +1,8 @@
 /** Joins segments into one, without the entries that have left or expired. Only a few blocks are in memory at a time. */
 import { Slices } from '../../core/waiting/yielding.js';
-import { compareNames } from '../ranking/order.js';
 import { type Block, BlockWriter, TermCursor } from './blocks.js';
-import { type Catalog, CatalogWriter, type IndexedFacts } from './catalog.js';
+import { type CatalogCursor, compareRows } from './catalog-cursor.js';
+import { type Catalog, CatalogWriter } from './catalog.js';
 import { PostingRows } from './posting-rows.js';
 import type { DeadPlaces } from './segment.js';
 
@@ -31,33 +31,32 @@ export async function mergedCatalog(
     for (const timeMs of catalog.times) if (timeMs < earliestMs) earliestMs = timeMs;
   const joined = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
   const placesOf = segments.map(({ catalog }) => new Int32Array(catalog.count).fill(-1));
-  const inputs = segments.map((segment) => stayingIn(segment, nowMs));
-  const heads = inputs.map((entries) => entries.next().value);
+  const inputs = segments.map(({ catalog, dead }, index) => ({
+    cursor: catalog.cursor(),
+    dead,
+    places: placesOf[index] as Int32Array,
+  }));
+  let left = inputs.filter((input) => toNextStaying(input, nowMs));
   const slices = new Slices();
   for (;;) {
-    let lowest = -1;
-    for (const [index, head] of heads.entries())
-      if (
-        head !== undefined &&
-        (lowest < 0 || compareNames(head.facts.name, heads[lowest]?.facts.name ?? head.facts.name) < 0)
-      )
-        lowest = index;
-    const head = heads[lowest];
-    if (head === undefined) return { catalog: joined.take(), entries: joined.count, placesOf };
-    (placesOf[lowest] as Int32Array)[head.place] = joined.count;
-    joined.add(head.facts);
-    heads[lowest] = inputs[lowest]?.next().value;
+    let [lowest] = left;
+    if (lowest === undefined) return { catalog: joined.take(), entries: joined.count, placesOf };
+    for (const input of left) if (compareRows(input.cursor, lowest.cursor) < 0) lowest = input;
+    lowest.places[lowest.cursor.place] = joined.count;
+    joined.add(lowest.cursor);
+    if (!toNextStaying(lowest, nowMs)) left = left.filter((input) => input !== lowest);
     const pause = slices.pause();
     if (pause !== undefined) await pause;
   }
 }
 
-function* stayingIn(
-  { catalog, dead }: Pick<MergedSegment, 'catalog' | 'dead'>,
+/** False if no further entry stays. */
+function toNextStaying(
+  { cursor, dead }: { cursor: CatalogCursor; dead: DeadPlaces },
   nowMs: number,
-): Generator<{ place: number; facts: IndexedFacts }, undefined> {
-  for (let place = 0; place < catalog.count; place += 1)
-    if (!dead.has(place) && catalog.expiry(place) > nowMs) yield { place, facts: catalog.facts(place) };
+): boolean {
+  while (cursor.next()) if (!dead.has(cursor.place) && (cursor.expiresAtMs ?? Infinity) > nowMs) return true;
+  return false;
 }
 
 /** The blocks of the new segment, some at a time, so that its caller can write them in steps. Other work runs meanwhile. */

@@ -43,8 +43,9 @@ export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, 
     termOf[postings.count - 1] = number;
   };
   for (const [place, entry] of inOrder.entries()) {
-    catalog.add({ ...entry, ...packedLengths(entry.packed) });
-    addPacked(postings, entry.packed, place, onTerm);
+    const { name, packed } = entry;
+    catalog.add({ ...entry, ...name, id: Buffer.from(name.id), ...packedLengths(packed) });
+    addPacked(postings, packed, place, onTerm);
     yield;
   }
   const { firsts, rows } = grouped(termOf.subarray(0, postings.count), numbers.size);

@@ -349,8 +349,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   #notice(commits: readonly Commit[]): void {
-    for (const notice of noticesOf(commits))
-      for (const listener of this.#listeners) listener(notice);
+    for (const notice of noticesOf(commits)) for (const listener of this.#listeners) listener(notice);
   }
 
   async health(): Promise<Readonly<Record<string, HealthCheck>>> {

@@ -56,7 +56,8 @@ export class Filing {
       bytes += entry?.packed.length ?? 0;
       filed.push(mark);
       if (bytes >= packedBytesMax) break;
-      await slices.pause();
+      const pause = slices.pause();
+      if (pause !== undefined) await pause;
     }
     const made = await inSlices(fileEntries(entries));
     const rows = readSegments(store, partition);
@@ -136,7 +137,8 @@ export class Filing {
       for (const { name } of filed) {
         const place = catalog.placeOf(name);
         if (place >= 0) places.push(place);
-        await slices.pause();
+        const pause = slices.pause();
+        if (pause !== undefined) await pause;
       }
       if (places.length > 0) older.push({ row, catalog, places });
     }
