@@ -4,10 +4,9 @@ import { extendedByOutages } from '../../../core/outages.js';
 import { userKey } from '../../../identity/user-key.js';
 import { type LapseReason, lockAcquired, lockLapsed, lockReleased } from '../../../locks/changes.js';
 import type { Lock } from '../../../locks/model.js';
-import type { AcquiredLock, LockList, LockListRequest, LocksPort } from '../../../locks/port.js';
+import type { LocksPort } from '../../../locks/port.js';
 import {
   type Acquisition,
-  type Release,
   checkLockFence,
   checkLockQuota,
   checkRelease,
@@ -20,7 +19,7 @@ import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import { walk } from '../kernel/walk.js';
-import { type DirectoryStep, step } from '../step.js';
+import { step } from '../step.js';
 import {
   type StoredLock,
   decodeLock,
@@ -51,8 +50,8 @@ export class DirectoryLocks implements LocksPort {
     kernel.handleTimer(lockTimer, (tx, reference) => this.#onTimer(tx, reference));
   }
 
-  acquireLock(acquisition: Acquisition): DirectoryStep<AcquiredLock> {
-    return step(this.#kernel.storeOf(userKey(acquisition.user)), (tx) => {
+  readonly acquireLock: LocksPort['acquireLock'] = (acquisition) =>
+    step(this.#kernel.storeOf(userKey(acquisition.user)), (tx) => {
       const stored = readLock(tx, lockKey(acquisition.user, acquisition.name));
       const held = heldLock(stored, this.#endOf, tx.nowMs);
       const renewed = renewedLock(held, acquisition, tx.nowMs, this.#endOf);
@@ -63,25 +62,22 @@ export class DirectoryLocks implements LocksPort {
       this.#onOwner(tx, acquisition.user);
       return { lock: this.#acquire(tx, acquisition, stored), acquired: true };
     });
-  }
 
-  releaseLock(release: Release): DirectoryStep<boolean> {
-    return step(this.#kernel.storeOf(userKey(release.user)), (tx) => {
+  readonly releaseLock: LocksPort['releaseLock'] = (release) =>
+    step(this.#kernel.storeOf(userKey(release.user)), (tx) => {
       const stored = readLock(tx, lockKey(release.user, release.name));
       const held = heldLock(stored, this.#endOf, tx.nowMs);
       if (!checkRelease(held, release, this.#endOf) || stored === undefined) return false;
       this.#remove(tx, stored, lockReleased(stored));
       return true;
     });
-  }
 
-  requireLock(user: string, name: string, fence: number): DirectoryStep<void> {
-    return step(this.#kernel.storeOf(userKey(user)), (tx) =>
+  readonly requireLock: LocksPort['requireLock'] = (user, name, fence) =>
+    step(this.#kernel.storeOf(userKey(user)), (tx) =>
       checkLockFence(heldLock(readLock(tx, lockKey(user, name)), this.#endOf, tx.nowMs), name, fence),
     );
-  }
 
-  async listLocks(user: string, { prefix, after, limit }: LockListRequest): Promise<LockList> {
+  readonly listLocks: LocksPort['listLocks'] = async (user, { prefix, after, limit }) => {
     const { lt, ...first } = prefixRange(lockKey(user, prefix));
     const start =
       after !== null && lockKey(user, after).compare(lockKey(user, prefix)) >= 0
@@ -99,7 +95,7 @@ export class DirectoryLocks implements LocksPort {
       return !isMore;
     });
     return { items, next: isMore ? (items.at(-1)?.name ?? null) : null };
-  }
+  };
 
   /** Frees the locks of an agent that was lost or forgotten. */
   releaseHeldBy(tx: Transaction, user: string, holders: readonly string[]): void {

@@ -5,33 +5,20 @@
 import type { Writer } from '../../../core/write.js';
 import { forgetAgent } from '../../../registry/forgetting.js';
 import { versionFailure } from '../../../core/version-failure.js';
-import { type DirectoryStep, step, stepWithRoot } from '../step.js';
+import { step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import { RowCache } from '../kernel/row-cache.js';
 import type { Transaction } from '../kernel/transaction.js';
-import type { AgentChange } from '../../../registry/lifecycle/changes.js';
 import { idBytes, makeSessionId } from '../../../registry/ids.js';
 import { decodeAgent } from '../../../registry/layout/codec.js';
 import { agentCountKey } from '../../../registry/layout/keys.js';
-import { type CountedLease, checkFence, counted, settled } from '../../../registry/lifecycle/lease.js';
-import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
-import type {
-  AgentFilter,
-  AgentView,
-  CreateAgent,
-  KeyedPage,
-  KeyedPageRequest,
-  PutAgent,
-  RegistryPort,
-  UserChange,
-  UserScope,
-  WriteGuard,
-} from '../../../registry/port.js';
+import { checkFence, counted, settled } from '../../../registry/lifecycle/lease.js';
+import type { StoredAgent } from '../../../registry/model.js';
+import type { AgentView, RegistryPort } from '../../../registry/port.js';
 import { agentNotFound, leaseNumberDiffers, sessionExists } from '../../../registry/refusals.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
-import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { RegistryCallers } from './callers.js';
 import { registryFamilies as families } from './families.js';
 import { IdentityNames } from './links/names.js';
@@ -65,9 +52,7 @@ export class DirectoryRegistry implements RegistryPort {
     this.#links = new IdentityLinks(kernel, this.#scopes, this.verbs.agents);
   }
 
-  nowMs(): number {
-    return this.#kernel.nowMs();
-  }
+  readonly nowMs: RegistryPort['nowMs'] = () => this.#kernel.nowMs();
 
   /** Removes agents that were away for too long, with the writer of the home. */
   forgetAbsent(writer: Writer, onError: (error: unknown, about: string) => void): void {
@@ -78,25 +63,25 @@ export class DirectoryRegistry implements RegistryPort {
     };
   }
 
-  createAgent(input: CreateAgent): DirectoryStep<AgentView> {
+  readonly createAgent: RegistryPort['createAgent'] = (input) => {
     const user = userKey(input.user);
     const agentId = this.callers.makeId(user, input.name);
     return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
       this.#kernel.enterIn(root, agentId, user);
       return this.#view(this.verbs.agents.create(tx, agentId, input));
     });
-  }
+  };
 
-  putAgent(input: PutAgent, guard: WriteGuard): DirectoryStep<AgentView> {
+  readonly putAgent: RegistryPort['putAgent'] = (input, guard) => {
     const user = userKey(input.user);
     return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
       if (this.#scopes.isOfAnother(root, input.agentId, user)) throw agentNotFound(input.agentId);
       this.#kernel.enterIn(root, input.agentId, user);
       return this.#view(this.verbs.agents.put(tx, root, input, guard));
     });
-  }
+  };
 
-  async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
+  readonly getAgent: RegistryPort['getAgent'] = async (scope, agentId) => {
     const known = this.#agents.get(agentId);
     // The agent belongs to another user, or to this user in another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
@@ -106,24 +91,20 @@ export class DirectoryRegistry implements RegistryPort {
     const view = this.#view(found);
     this.#agents.set(agentId, view);
     return view;
-  }
+  };
 
   agentNamed(user: string, name: string): string | undefined {
     const key = this.#scopes.keyOf(user);
     return agentNamed(this.#kernel.storeOf(key), key, name);
   }
 
-  async someNames(user: string, limit: number): Promise<string[]> {
+  readonly someNames: RegistryPort['someNames'] = async (user, limit) => {
     const key = this.#scopes.keyOf(user);
     const rows = this.#kernel.storeOf(key).range(families.agents, { ...prefixRange(key), limit });
     return Array.from(rows, ({ value }) => decodeAgent(value).name);
-  }
+  };
 
-  async listAgents(
-    scope: UserScope,
-    filter: AgentFilter,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<AgentView>> {
+  readonly listAgents: RegistryPort['listAgents'] = async (scope, filter, page) => {
     const user = scope === null ? null : this.#scopes.keyOf(scope);
     const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
     const { items, nextKey } = await mergedPage(
@@ -134,105 +115,81 @@ export class DirectoryRegistry implements RegistryPort {
       'hex',
     );
     return { items: items.map((agent) => this.#view(agent)), nextKey };
-  }
+  };
 
-  async countAgents(user: string): Promise<number> {
+  readonly countAgents: RegistryPort['countAgents'] = async (user) => {
     const key = this.#scopes.keyOf(user);
     return readCount(this.#kernel.storeOf(key), agentCountKey(key));
-  }
+  };
 
-  updateAgent(
-    scope: UserScope,
-    agentId: string,
-    change: AgentChange,
-    guard: WriteGuard,
-  ): DirectoryStep<AgentView> {
+  readonly updateAgent: RegistryPort['updateAgent'] = (scope, agentId, change, guard) => {
     const { store, user } = this.#scopes.place(scope, agentId);
     const run = (tx: Transaction, root: Transaction): AgentView =>
       this.#view(this.verbs.agents.update(tx, root, user, agentId, change, guard));
     // The identity that the server keeps for the agent is in shard 00, and shows the agent's name.
     return change.name === undefined ? step(store, (tx) => run(tx, tx)) : stepWithRoot(store, run);
-  }
+  };
 
-  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): DirectoryStep<AgentView> {
-    return this.#scopes.step(scope, agentId, (tx, user) =>
+  readonly moveAgent: RegistryPort['moveAgent'] = (scope, agentId, verb, guard) =>
+    this.#scopes.step(scope, agentId, (tx, user) =>
       this.#view(this.verbs.agents.move(tx, user, agentId, verb, guard)),
     );
-  }
 
-  deleteSomeSessions(
-    scope: UserScope,
-    agentId: string,
-    guard: WriteGuard,
+  readonly deleteSomeSessions: RegistryPort['deleteSomeSessions'] = (
+    scope,
+    agentId,
+    guard,
     forgets = false,
-  ): DirectoryStep<boolean> {
+  ) => {
     const { store, user } = this.#scopes.place(scope, agentId);
     return stepWithRoot(store, (tx, root) => {
       const thinned = this.verbs.agents.deleteSomeSessions(tx, user, agentId, guard, forgets);
       for (const id of thinned) this.#kernel.leaveIn(root, id);
       return thinned.length > 0;
     });
-  }
+  };
 
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets = false): DirectoryStep<void> {
+  readonly deleteAgent: RegistryPort['deleteAgent'] = (scope, agentId, guard, forgets = false) => {
     const { store, user } = this.#scopes.place(scope, agentId);
     return stepWithRoot(store, (tx, root) => {
       const { sessions, identities } = this.verbs.agents.delete(tx, root, user, agentId, guard, forgets);
       for (const id of [agentId, ...sessions, ...identities.map(linkDirectoryId)])
         this.#kernel.leaveIn(root, id);
     });
-  }
+  };
 
-  requireAgentVersion(scope: UserScope, agentId: string, version: number): DirectoryStep<void> {
-    return this.#scopes.step(scope, agentId, (tx, user) => {
+  readonly requireAgentVersion: RegistryPort['requireAgentVersion'] = (scope, agentId, version) =>
+    this.#scopes.step(scope, agentId, (tx, user) => {
       const current = findAgent(tx, user, agentId)?.meta.version ?? 0;
       if (current !== version) throw versionFailure(`The agent ${agentId}`, current, version);
     });
-  }
 
-  heartbeat(
-    scope: UserScope,
-    agentId: string,
-    holder: string,
-    guard: WriteGuard,
-  ): DirectoryStep<CountedLease> {
+  readonly heartbeat: RegistryPort['heartbeat'] = (scope, agentId, holder, guard) => {
     const { agents, leases } = this.verbs;
     return this.#scopes.step(scope, agentId, (tx, user) =>
       counted(leases.heartbeat(tx, agents.require(tx, user, agentId), holder, guard), leases.times()),
     );
-  }
+  };
 
-  releaseLease(
-    scope: UserScope,
-    agentId: string,
-    holder: string | null,
-    guard: WriteGuard,
-  ): DirectoryStep<void> {
-    return this.#scopes.step(scope, agentId, (tx, user) =>
+  readonly releaseLease: RegistryPort['releaseLease'] = (scope, agentId, holder, guard) =>
+    this.#scopes.step(scope, agentId, (tx, user) =>
       this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
     );
-  }
 
-  requireLease(scope: UserScope, agentId: string, fence: number): DirectoryStep<void> {
-    return this.#scopes.step(scope, agentId, (tx, user) => {
+  readonly requireLease: RegistryPort['requireLease'] = (scope, agentId, fence) =>
+    this.#scopes.step(scope, agentId, (tx, user) => {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
       // The lease as of now: the sweeper may not have ended it yet.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
       if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });
-  }
 
-  async checkFence(user: string, agentId: string, fence: number | null): Promise<void> {
+  readonly checkFence: RegistryPort['checkFence'] = async (user, agentId, fence) => {
     const agent = await this.getAgent(user, agentId);
     checkFence(agent?.lease ?? null, fence, this.verbs.leases.times(), this.nowMs());
-  }
+  };
 
-  openSession(
-    scope: UserScope,
-    agentId: string,
-    sessionId: string | null,
-    guard: WriteGuard,
-  ): DirectoryStep<SessionRecord> {
+  readonly openSession: RegistryPort['openSession'] = (scope, agentId, sessionId, guard) => {
     const { store, user } = this.#scopes.place(scope, agentId);
     const id = sessionId ?? makeSessionId(this.nowMs());
     return stepWithRoot(store, (tx, root) => {
@@ -242,19 +199,14 @@ export class DirectoryRegistry implements RegistryPort {
       this.#kernel.enterIn(root, id, owner);
       return session;
     });
-  }
+  };
 
-  async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
+  readonly getSession: RegistryPort['getSession'] = async (scope, sessionId) => {
     const { store, user } = this.#scopes.place(scope, sessionId);
     return this.verbs.sessions.find(store, user, sessionId);
-  }
+  };
 
-  async listSessions(
-    scope: UserScope,
-    agentId: string,
-    status: SessionStatus | undefined,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<SessionRecord>> {
+  readonly listSessions: RegistryPort['listSessions'] = async (scope, agentId, status, page) => {
     const store = this.#scopes.storeOfAgent(scope, agentId);
     return mergedPage(
       [store],
@@ -263,80 +215,58 @@ export class DirectoryRegistry implements RegistryPort {
       page,
       'hex',
     );
-  }
+  };
 
-  closeSession(
-    scope: UserScope,
-    agentId: string | null,
-    sessionId: string,
-    guard: WriteGuard,
-  ): DirectoryStep<SessionRecord> {
-    return this.#scopes.step(scope, sessionId, (tx, user) =>
+  readonly closeSession: RegistryPort['closeSession'] = (scope, agentId, sessionId, guard) =>
+    this.#scopes.step(scope, sessionId, (tx, user) =>
       this.verbs.sessions.close(tx, user, agentId, sessionId, guard),
     );
-  }
 
-  putUser(user: string, change: UserChange): DirectoryStep<StoredUser> {
-    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.put(tx, user, change));
-  }
+  readonly putUser: RegistryPort['putUser'] = (user, change) =>
+    step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.put(tx, user, change));
 
-  async getUser(user: string): Promise<StoredUser | undefined> {
+  readonly getUser: RegistryPort['getUser'] = async (user) => {
     const key = this.#scopes.keyOf(user);
     return this.verbs.users.read(this.#kernel.storeOf(key), key);
-  }
+  };
 
-  async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    return mergedPage(
+  readonly listUsers: RegistryPort['listUsers'] = async (page) =>
+    mergedPage(
       this.#kernel.stores,
       (store, after) => matches(userKeys(store, after)),
       each((store, key) => this.verbs.users.read(store, key)),
       page,
       'hex',
     );
-  }
 
-  recordUserCall(user: string): DirectoryStep<void> {
-    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.saw(tx, user));
-  }
+  readonly recordUserCall: RegistryPort['recordUserCall'] = (user) =>
+    step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.saw(tx, user));
 
-  recordAgentCall(user: string, agent: string): DirectoryStep<void> {
-    return this.callers.saw(user, agent);
-  }
+  readonly recordAgentCall: RegistryPort['recordAgentCall'] = (user, agent) => this.callers.saw(user, agent);
 
-  isSeenLately(user: string, agent: string): boolean {
-    return this.callers.isFresh({ user, agent }, this.nowMs());
-  }
+  readonly isSeenLately: RegistryPort['isSeenLately'] = (user, agent) =>
+    this.callers.isFresh({ user, agent }, this.nowMs());
 
   agentIdIn(tx: Transaction, root: Transaction, agent: ActingAgent, acts: boolean): string | undefined {
     return this.callers.idIn(tx, root, agent, acts);
   }
 
-  linkIdentity(scope: UserScope, agentId: string, identity: string): DirectoryStep<void> {
-    return this.#links.link(scope, agentId, identity);
-  }
+  readonly linkIdentity: RegistryPort['linkIdentity'] = (scope, agentId, identity) =>
+    this.#links.link(scope, agentId, identity);
 
-  unlinkIdentity(scope: UserScope, identity: string): DirectoryStep<void> {
-    return this.#links.unlink(scope, identity);
-  }
+  readonly unlinkIdentity: RegistryPort['unlinkIdentity'] = (scope, identity) =>
+    this.#links.unlink(scope, identity);
 
-  async listIdentities(
-    scope: UserScope,
-    agentId: string,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<string>> {
-    return this.#links.list(scope, agentId, page);
-  }
+  readonly listIdentities: RegistryPort['listIdentities'] = async (scope, agentId, page) =>
+    this.#links.list(scope, agentId, page);
 
-  async linkedAgent(identity: string): Promise<AgentView | undefined> {
+  readonly linkedAgent: RegistryPort['linkedAgent'] = async (identity) => {
     const agent = this.#links.agentOf(identity);
     return agent === undefined ? undefined : this.#view(agent);
-  }
+  };
 
-  async isLinked(user: string, agentId: string, identity: string): Promise<boolean> {
-    return (
-      this.#links.isLinked(user, agentId, identity) && (await this.getAgent(user, agentId)) !== undefined
-    );
-  }
+  readonly isLinked: RegistryPort['isLinked'] = async (user, agentId, identity) =>
+    this.#links.isLinked(user, agentId, identity) && (await this.getAgent(user, agentId)) !== undefined;
 
   identitiesOf(user: string, agent: string): readonly string[] {
     return this.#identityNames.of(user, agent);

@@ -8,10 +8,9 @@ import { type Writer, writeOne } from '../../../core/write.js';
 import { userKey } from '../../../identity/user-key.js';
 import { type LapseReason, lockAcquired, lockLapsed, lockReleased } from '../../../locks/changes.js';
 import type { Lock } from '../../../locks/model.js';
-import type { AcquiredLock, LockList, LockListRequest, LocksPort } from '../../../locks/port.js';
+import type { LocksPort } from '../../../locks/port.js';
 import {
   type Acquisition,
-  type Release,
   checkLockFence,
   checkLockQuota,
   checkRelease,
@@ -62,7 +61,7 @@ export class PostgresLocks implements LocksPort {
     this.#options = options;
   }
 
-  acquireLock(acquisition: Acquisition): PostgresStep<AcquiredLock> {
+  readonly acquireLock: LocksPort['acquireLock'] = (acquisition) => {
     const { user, name } = acquisition;
     const userId = userIdOf(user);
     return new PostgresStep([lockRow(user)], async (work) => {
@@ -89,9 +88,9 @@ export class PostgresLocks implements LocksPort {
       work.announce(lockAcquired(lock));
       return { lock, acquired: true };
     });
-  }
+  };
 
-  releaseLock(release: Release): PostgresStep<boolean> {
+  readonly releaseLock: LocksPort['releaseLock'] = (release) => {
     const userId = userIdOf(release.user);
     return new PostgresStep([lockRow(release.user)], async (work) => {
       const held = heldLock(await lockedLock(work, userId, release.name), endOf, work.nowMs);
@@ -100,17 +99,17 @@ export class PostgresLocks implements LocksPort {
       work.announce(lockReleased(held));
       return true;
     });
-  }
+  };
 
-  requireLock(user: string, name: string, fence: number): PostgresStep<void> {
+  readonly requireLock: LocksPort['requireLock'] = (user, name, fence) => {
     const userId = userIdOf(user);
     return new PostgresStep([lockRow(user)], async (work) => {
       if (fence === 0) lockAcquisitions(work, userId, user);
       checkLockFence(heldLock(await lockedLock(work, userId, name), endOf, work.nowMs), name, fence);
     });
-  }
+  };
 
-  async listLocks(user: string, { prefix, after, limit }: LockListRequest): Promise<LockList> {
+  readonly listLocks: LocksPort['listLocks'] = async (user, { prefix, after, limit }) => {
     const rows = await query<LockRow>(
       this.#options.sql,
       `SELECT ${lockColumns} FROM ${lockTables} WHERE l.user_id = $1 AND starts_with(l.name, $2)
@@ -119,7 +118,7 @@ export class PostgresLocks implements LocksPort {
     );
     const items = rows.slice(0, limit).map(lockOf);
     return { items, next: rows.length > limit ? (items.at(-1)?.name ?? null) : null };
-  }
+  };
 
   /** Frees the locks of an agent that was lost or forgotten. */
   async releaseHeldBy(work: Work, user: string, holders: readonly string[]): Promise<void> {

@@ -5,25 +5,12 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Writer } from '../../../core/write.js';
-import type { AgentChange } from '../../../registry/lifecycle/changes.js';
 import { makeSessionId } from '../../../registry/ids.js';
-import { type CountedLease, checkFence, counted, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
-import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
-import type {
-  AgentFilter,
-  AgentView,
-  CreateAgent,
-  KeyedPage,
-  KeyedPageRequest,
-  PutAgent,
-  RegistryPort,
-  UserChange,
-  UserScope,
-  WriteGuard,
-} from '../../../registry/port.js';
+import { checkFence, counted, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
+import type { StoredAgent } from '../../../registry/model.js';
+import type { AgentView, RegistryPort, UserScope } from '../../../registry/port.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { agentNotFound } from '../../../registry/refusals.js';
-import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
@@ -79,229 +66,165 @@ export class PostgresRegistry implements RegistryPort {
     this.#spellings = new Spellings(options.limits.agentsCachedMax);
   }
 
-  nowMs(): number {
-    return this.#options.clock?.() ?? this.#databaseClock.nowMs();
-  }
+  readonly nowMs: RegistryPort['nowMs'] = () => this.#options.clock?.() ?? this.#databaseClock.nowMs();
 
   /** Compares this server's clock with the database's clock, unless that was done within the last minute. */
   keepTime(): Promise<void> {
     return this.#databaseClock.refresh();
   }
 
-  createAgent(input: CreateAgent): PostgresStep<AgentView> {
+  readonly createAgent: RegistryPort['createAgent'] = (input) => {
     const agentId = this.callers.makeId(input.user, input.name);
     return this.#step([userRow(input.user)], (work) => agents.createAgent(work, agentId, input)).map(
       this.#view,
     );
-  }
+  };
 
-  putAgent(input: PutAgent, guard: WriteGuard): PostgresStep<AgentView> {
+  readonly putAgent: RegistryPort['putAgent'] = (input, guard) => {
     const rows = [userRow(input.user), agentRow(input.agentId)];
     return this.#step(rows, (work) => agents.putAgent(work, input, guard)).map(this.#view);
-  }
+  };
 
-  async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
+  readonly getAgent: RegistryPort['getAgent'] = async (scope, agentId) => {
     const agent = await lists.findAgent(this.#sql, await this.#userIdOf(scope), agentId);
     return agent === undefined ? undefined : this.#view(agent);
-  }
+  };
 
   async agentNamed(user: string, name: string): Promise<string | undefined> {
     return lists.agentNamed(this.#sql, await this.#userIdOf(user), name);
   }
 
-  async someNames(user: string, limit: number): Promise<string[]> {
-    return lists.someNames(this.#sql, await this.#userIdOf(user), limit);
-  }
+  readonly someNames: RegistryPort['someNames'] = async (user, limit) =>
+    lists.someNames(this.#sql, await this.#userIdOf(user), limit);
 
-  async listAgents(
-    scope: UserScope,
-    filter: AgentFilter,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<AgentView>> {
+  readonly listAgents: RegistryPort['listAgents'] = async (scope, filter, page) => {
     const found = await lists.listAgents(this.#sql, await this.#userIdOf(scope), filter, page);
     return { ...found, items: found.items.map(this.#view) };
-  }
+  };
 
-  async countAgents(user: string): Promise<number> {
+  readonly countAgents: RegistryPort['countAgents'] = async (user) => {
     await this.#userIdOf(user);
     return (await users.getUser(this.#sql, user))?.agents ?? 0;
-  }
+  };
 
-  updateAgent(
-    scope: UserScope,
-    agentId: string,
-    change: AgentChange,
-    guard: WriteGuard,
-  ): PostgresStep<AgentView> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly updateAgent: RegistryPort['updateAgent'] = (scope, agentId, change, guard) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.updateAgent(work, userId, agentId, change, guard),
     ).map(this.#view);
-  }
 
-  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): PostgresStep<AgentView> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly moveAgent: RegistryPort['moveAgent'] = (scope, agentId, verb, guard) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.moveAgent(work, userId, agentId, verb, guard),
     ).map(this.#view);
-  }
 
-  deleteSomeSessions(
-    scope: UserScope,
-    agentId: string,
-    guard: WriteGuard,
+  readonly deleteSomeSessions: RegistryPort['deleteSomeSessions'] = (
+    scope,
+    agentId,
+    guard,
     forgets = false,
-  ): PostgresStep<boolean> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  ) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.deleteSomeSessions(work, userId, agentId, guard, forgets),
     );
-  }
 
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets = false): PostgresStep<void> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly deleteAgent: RegistryPort['deleteAgent'] = (scope, agentId, guard, forgets = false) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.deleteAgent(work, userId, agentId, guard, forgets),
     );
-  }
 
-  requireAgentVersion(scope: UserScope, agentId: string, version: number): PostgresStep<void> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly requireAgentVersion: RegistryPort['requireAgentVersion'] = (scope, agentId, version) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.requireAgentVersion(work, userId, agentId, version),
     );
-  }
 
-  heartbeat(
-    scope: UserScope,
-    agentId: string,
-    holder: string,
-    guard: WriteGuard,
-  ): PostgresStep<CountedLease> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly heartbeat: RegistryPort['heartbeat'] = (scope, agentId, holder, guard) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.heartbeat(work, userId, agentId, holder, guard),
     ).map((lease) => counted(lease, this.#leaseTimes()));
-  }
 
-  releaseLease(
-    scope: UserScope,
-    agentId: string,
-    holder: string | null,
-    guard: WriteGuard,
-  ): PostgresStep<void> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
+  readonly releaseLease: RegistryPort['releaseLease'] = (scope, agentId, holder, guard) =>
+    this.#agentStep(scope, agentId, (work, userId) =>
       agents.releaseLease(work, userId, agentId, holder, guard),
     );
-  }
 
-  requireLease(scope: UserScope, agentId: string, fence: number): PostgresStep<void> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
-      agents.requireLease(work, userId, agentId, fence),
-    );
-  }
+  readonly requireLease: RegistryPort['requireLease'] = (scope, agentId, fence) =>
+    this.#agentStep(scope, agentId, (work, userId) => agents.requireLease(work, userId, agentId, fence));
 
-  async checkFence(user: string, agentId: string, fence: number | null): Promise<void> {
+  readonly checkFence: RegistryPort['checkFence'] = async (user, agentId, fence) => {
     const agent = await this.getAgent(user, agentId);
     checkFence(agent?.lease ?? null, fence, this.#leaseTimes(), this.nowMs());
-  }
+  };
 
   /** `checkFence` inside a write. The lease is locked, so it cannot change before the write commits. */
   checkCallerFence(work: Work, caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Promise<void> {
     return checkCallerFence(work, caller, this.#options.clock);
   }
 
-  openSession(
-    scope: UserScope,
-    agentId: string,
-    sessionId: string | null,
-    guard: WriteGuard,
-  ): PostgresStep<SessionRecord> {
+  readonly openSession: RegistryPort['openSession'] = (scope, agentId, sessionId, guard) => {
     const id = sessionId ?? makeSessionId(this.nowMs());
     return this.#agentStep(scope, agentId, (work, userId) =>
       sessions.openSession(work, userId, agentId, id, guard),
     );
-  }
+  };
 
-  async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
-    return sessions.findSession(this.#sql, await this.#userIdOf(scope), sessionId);
-  }
+  readonly getSession: RegistryPort['getSession'] = async (scope, sessionId) =>
+    sessions.findSession(this.#sql, await this.#userIdOf(scope), sessionId);
 
-  async listSessions(
-    scope: UserScope,
-    agentId: string,
-    status: SessionStatus | undefined,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<SessionRecord>> {
-    return sessions.listSessions(this.#sql, await this.#ownerOf(scope, agentId), status, page);
-  }
+  readonly listSessions: RegistryPort['listSessions'] = async (scope, agentId, status, page) =>
+    sessions.listSessions(this.#sql, await this.#ownerOf(scope, agentId), status, page);
 
-  closeSession(
-    scope: UserScope,
-    agentId: string | null,
-    sessionId: string,
-    guard: WriteGuard,
-  ): PostgresStep<SessionRecord> {
+  readonly closeSession: RegistryPort['closeSession'] = (scope, agentId, sessionId, guard) => {
     const rows = agentId === null ? [] : [agentRow(agentId)];
     return this.#scoped(scope, rows, (work, userId) =>
       sessions.closeSession(work, userId, agentId, sessionId, guard),
     );
-  }
+  };
 
-  putUser(user: string, change: UserChange): PostgresStep<StoredUser> {
-    return this.#step([userRow(user)], (work) => users.putUser(work, user, change));
-  }
+  readonly putUser: RegistryPort['putUser'] = (user, change) =>
+    this.#step([userRow(user)], (work) => users.putUser(work, user, change));
 
-  async getUser(user: string): Promise<StoredUser | undefined> {
+  readonly getUser: RegistryPort['getUser'] = async (user) => {
     await this.#userIdOf(user);
     return users.getUser(this.#sql, user);
-  }
+  };
 
-  listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
-    return lists.listUsers(this.#sql, page);
-  }
+  readonly listUsers: RegistryPort['listUsers'] = (page) => lists.listUsers(this.#sql, page);
 
-  recordUserCall(user: string): PostgresStep<void> {
-    return this.#step([userRow(user)], (work) => users.recordUserCall(work, user));
-  }
+  readonly recordUserCall: RegistryPort['recordUserCall'] = (user) =>
+    this.#step([userRow(user)], (work) => users.recordUserCall(work, user));
 
-  recordAgentCall(user: string, agent: string): PostgresStep<void> {
-    return this.#step([], (work) => this.callers.saw(work, { user, agent }));
-  }
+  readonly recordAgentCall: RegistryPort['recordAgentCall'] = (user, agent) =>
+    this.#step([], (work) => this.callers.saw(work, { user, agent }));
 
-  isSeenLately(user: string, agent: string): boolean {
-    return this.callers.isFresh({ user, agent }, this.nowMs());
-  }
+  readonly isSeenLately: RegistryPort['isSeenLately'] = (user, agent) =>
+    this.callers.isFresh({ user, agent }, this.nowMs());
 
   agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
     return this.callers.idIn(work, agent, acts);
   }
 
-  linkIdentity(scope: UserScope, agentId: string, identity: string): PostgresStep<void> {
-    return this.#agentStep(scope, agentId, (work, userId) =>
-      links.linkIdentity(work, userId, agentId, identity),
-    );
-  }
+  readonly linkIdentity: RegistryPort['linkIdentity'] = (scope, agentId, identity) =>
+    this.#agentStep(scope, agentId, (work, userId) => links.linkIdentity(work, userId, agentId, identity));
 
-  unlinkIdentity(scope: UserScope, identity: string): PostgresStep<void> {
-    return this.#scoped(scope, [], (work, userId) => links.unlinkIdentity(work, userId, identity));
-  }
+  readonly unlinkIdentity: RegistryPort['unlinkIdentity'] = (scope, identity) =>
+    this.#scoped(scope, [], (work, userId) => links.unlinkIdentity(work, userId, identity));
 
-  async listIdentities(
-    scope: UserScope,
-    agentId: string,
-    page: KeyedPageRequest,
-  ): Promise<KeyedPage<string>> {
-    return links.listIdentities(this.#sql, await this.#ownerOf(scope, agentId), page);
-  }
+  readonly listIdentities: RegistryPort['listIdentities'] = async (scope, agentId, page) =>
+    links.listIdentities(this.#sql, await this.#ownerOf(scope, agentId), page);
 
-  async linkedAgent(identity: string): Promise<AgentView | undefined> {
+  readonly linkedAgent: RegistryPort['linkedAgent'] = async (identity) => {
     const agent = await lists.findLinkedAgent(this.#sql, identity, links.linkOwnerId(identity));
     return agent === undefined ? undefined : this.#view(agent);
-  }
+  };
 
-  async isLinked(user: string, agentId: string, identity: string): Promise<boolean> {
+  readonly isLinked: RegistryPort['isLinked'] = async (user, agentId, identity) => {
     const linked = await query(
       this.#sql,
       'SELECT 1 FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3',
       [users.userIdOf(user), agentId, identity],
     );
     return linked.length > 0;
-  }
+  };
 
   identitiesOf(user: string, agent: string): Promise<readonly string[]> {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);

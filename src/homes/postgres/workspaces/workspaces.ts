@@ -5,42 +5,9 @@ import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import type {
-  ListedTask,
-  Project,
-  SessionStatus,
-  Task,
-  TaskLease,
-  TaskStatus,
-  WorkSession,
-  Workspace,
-} from '../../../workspaces/model.js';
-import type {
-  ClaimOutcome,
-  ListRequest,
-  Listed,
-  NamedListRequest,
-  Owner,
-  Reporter,
-  TaskListRequest,
-  WorkspacesPort,
-} from '../../../workspaces/port.js';
-import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
+import type { Task } from '../../../workspaces/model.js';
+import type { WorkspacesPort } from '../../../workspaces/port.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
-import type {
-  AnswerRequest,
-  AskRequest,
-  CompleteRequest,
-  FailRequest,
-  NewProject,
-  NewSession,
-  NewTask,
-  NewWorkspace,
-  ProjectPatch,
-  SessionPatch,
-  TaskPatch,
-  WorkspacePatch,
-} from '../../../workspaces/schemas.js';
 import type { PostgresSql } from '../database/connection.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { WorkspacesBackground } from './background.js';
@@ -92,133 +59,86 @@ export class PostgresWorkspaces implements WorkspacesPort {
     this.#background.start();
   }
 
-  createWorkspace(owner: string, id: string, input: NewWorkspace): PostgresStep<Workspace> {
-    return new PostgresStep([], async (work) => {
+  readonly createWorkspace: WorkspacesPort['createWorkspace'] = (owner, id, input) =>
+    new PostgresStep([], async (work) => {
       await this.#options.users.ensure(work, owner);
       return workspaceVerbs.createWorkspace(work.part(this.#part), owner, id, input);
     });
-  }
 
-  getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
-    return workspaceVerbs.findWorkspace(this.#sql, owner, id, { deleted });
-  }
+  readonly getWorkspace: WorkspacesPort['getWorkspace'] = (owner, id, deleted) =>
+    workspaceVerbs.findWorkspace(this.#sql, owner, id, { deleted });
 
-  listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
-    return lists.listWorkspaces(this.#sql, owner, request);
-  }
+  readonly listWorkspaces: WorkspacesPort['listWorkspaces'] = (owner, request) =>
+    lists.listWorkspaces(this.#sql, owner, request);
 
-  updateWorkspace(
-    owner: Owner,
-    id: string,
-    patch: WorkspacePatch,
-    ifVersion: number | undefined,
-  ): PostgresStep<Workspace> {
-    return this.#step((work) => workspaceVerbs.updateWorkspace(work, owner, id, patch, ifVersion));
-  }
+  readonly updateWorkspace: WorkspacesPort['updateWorkspace'] = (owner, id, patch, ifVersion) =>
+    this.#step((work) => workspaceVerbs.updateWorkspace(work, owner, id, patch, ifVersion));
 
-  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Workspace> {
-    return this.#step((work) => workspaceVerbs.deleteWorkspace(work, owner, id, ifVersion));
-  }
+  readonly deleteWorkspace: WorkspacesPort['deleteWorkspace'] = (owner, id, ifVersion) =>
+    this.#step((work) => workspaceVerbs.deleteWorkspace(work, owner, id, ifVersion));
 
-  restoreWorkspace(
-    owner: Owner,
-    id: string,
-    name: string | undefined,
-    ifVersion: number | undefined,
-  ): PostgresStep<Workspace> {
-    return this.#step((work) => workspaceVerbs.restoreWorkspace(work, owner, id, name, ifVersion));
-  }
+  readonly restoreWorkspace: WorkspacesPort['restoreWorkspace'] = (owner, id, name, ifVersion) =>
+    this.#step((work) => workspaceVerbs.restoreWorkspace(work, owner, id, name, ifVersion));
 
-  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#step((work) => workspaceVerbs.purgeWorkspace(work, owner, id, ifVersion));
-  }
+  readonly purgeWorkspace: WorkspacesPort['purgeWorkspace'] = (owner, id, ifVersion) =>
+    this.#step((work) => workspaceVerbs.purgeWorkspace(work, owner, id, ifVersion));
 
-  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): PostgresStep<Project> {
-    return this.#step((work) => projects.createProject(work, owner, workspaceId, id, input));
-  }
+  readonly createProject: WorkspacesPort['createProject'] = (owner, workspaceId, id, input) =>
+    this.#step((work) => projects.createProject(work, owner, workspaceId, id, input));
 
-  async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
-    return (await projects.findProject(this.#sql, owner, id, { deleted })).project;
-  }
+  readonly getProject: WorkspacesPort['getProject'] = async (owner, id, deleted) =>
+    (await projects.findProject(this.#sql, owner, id, { deleted })).project;
 
-  async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
+  readonly listProjects: WorkspacesPort['listProjects'] = async (owner, workspaceId, request) => {
     const workspace = await workspaceVerbs.findWorkspace(this.#sql, owner, workspaceId);
     return lists.listProjects(this.#sql, workspace.owner_id, workspaceId, request);
-  }
+  };
 
-  updateProject(
-    owner: Owner,
-    id: string,
-    patch: ProjectPatch,
-    ifVersion: number | undefined,
-  ): PostgresStep<Project> {
-    return this.#step((work) => projects.updateProject(work, owner, id, patch, ifVersion));
-  }
+  readonly updateProject: WorkspacesPort['updateProject'] = (owner, id, patch, ifVersion) =>
+    this.#step((work) => projects.updateProject(work, owner, id, patch, ifVersion));
 
-  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Project> {
-    return this.#step((work) => projects.deleteProject(work, owner, id, ifVersion));
-  }
+  readonly deleteProject: WorkspacesPort['deleteProject'] = (owner, id, ifVersion) =>
+    this.#step((work) => projects.deleteProject(work, owner, id, ifVersion));
 
-  restoreProject(
-    owner: Owner,
-    id: string,
-    name: string | undefined,
-    ifVersion: number | undefined,
-  ): PostgresStep<Project> {
-    return this.#step((work) => projects.restoreProject(work, owner, id, name, ifVersion));
-  }
+  readonly restoreProject: WorkspacesPort['restoreProject'] = (owner, id, name, ifVersion) =>
+    this.#step((work) => projects.restoreProject(work, owner, id, name, ifVersion));
 
-  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#step((work) => projects.purgeProject(work, owner, id, ifVersion));
-  }
+  readonly purgeProject: WorkspacesPort['purgeProject'] = (owner, id, ifVersion) =>
+    this.#step((work) => projects.purgeProject(work, owner, id, ifVersion));
 
-  createSession(owner: Owner, projectId: string, id: string, input: NewSession): PostgresStep<WorkSession> {
-    return this.#step((work) => sessions.createSession(work, owner, projectId, id, input));
-  }
+  readonly createSession: WorkspacesPort['createSession'] = (owner, projectId, id, input) =>
+    this.#step((work) => sessions.createSession(work, owner, projectId, id, input));
 
-  async getSession(owner: Owner, id: string): Promise<WorkSession> {
-    return (await sessions.findSession(this.#sql, owner, id)).session;
-  }
+  readonly getSession: WorkspacesPort['getSession'] = async (owner, id) =>
+    (await sessions.findSession(this.#sql, owner, id)).session;
 
-  async listSessions(
-    owner: Owner,
-    projectId: string,
-    request: ListRequest<SessionStatus>,
-  ): Promise<Listed<WorkSession>> {
+  readonly listSessions: WorkspacesPort['listSessions'] = async (owner, projectId, request) => {
     const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return lists.listSessions(this.#sql, workspace.owner_id, projectId, request);
-  }
+  };
 
-  async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
+  readonly activeSession: WorkspacesPort['activeSession'] = async (owner, projectId) => {
     const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return sessions.activeSession(this.#sql, workspace.owner_id, projectId);
-  }
+  };
 
-  updateSession(
-    owner: Owner,
-    id: string,
-    patch: SessionPatch,
-    ifVersion: number | undefined,
-  ): PostgresStep<WorkSession> {
-    return this.#step((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
-  }
+  readonly updateSession: WorkspacesPort['updateSession'] = (owner, id, patch, ifVersion) =>
+    this.#step((work) => sessions.updateSession(work, owner, id, patch, ifVersion));
 
-  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#step((work) => sessions.deleteSession(work, owner, id, ifVersion));
-  }
+  readonly deleteSession: WorkspacesPort['deleteSession'] = (owner, id, ifVersion) =>
+    this.#step((work) => sessions.deleteSession(work, owner, id, ifVersion));
 
-  createTask(owner: Owner, sessionId: string, id: string, input: NewTask): PostgresStep<Task> {
+  readonly createTask: WorkspacesPort['createTask'] = (owner, sessionId, id, input) => {
     const create = (work: WorkspacesWork): Promise<Task> =>
       tasks.createTask(work, owner, sessionId, id, input);
     // Each dependency is a round trip, for which the other writes of a group would wait.
     return (input.depends_on ?? []).length > 0 ? this.#step(create) : this.#grouped.create(id, create);
-  }
+  };
 
-  async getTask(owner: Owner, id: string): Promise<Task> {
-    return (await findTask(this.#sql, owner, id)).held.task;
-  }
+  readonly getTask: WorkspacesPort['getTask'] = async (owner, id) =>
+    (await findTask(this.#sql, owner, id)).held.task;
 
-  async listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>> {
+  readonly listTasks: WorkspacesPort['listTasks'] = async (owner, request) => {
     const ownerId =
       request.project === undefined
         ? owner
@@ -226,94 +146,59 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return ownerId === null
       ? taskLists.listAllTasks(this.#sql, request)
       : taskLists.listTasks(this.#sql, ownerId, request);
-  }
+  };
 
-  async listSessionTasks(
-    owner: Owner,
-    sessionId: string,
-    request: ListRequest<TaskStatus>,
-  ): Promise<Listed<Task>> {
+  readonly listSessionTasks: WorkspacesPort['listSessionTasks'] = async (owner, sessionId, request) => {
     const { ownerId } = await sessions.findSession(this.#sql, owner, sessionId);
     return lists.listSessionTasks(this.#sql, ownerId, sessionId, request);
-  }
+  };
 
-  async listReady(
-    owner: Owner,
-    projectId: string,
-    after: string | null,
-    limit: number,
-  ): Promise<Listed<Task>> {
+  readonly listReady: WorkspacesPort['listReady'] = async (owner, projectId, after, limit) => {
     const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return lists.listReady(this.#sql, workspace.owner_id, projectId, after, limit);
-  }
+  };
 
-  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => tasks.updateTask(work, owner, id, patch, ifVersion));
-  }
+  readonly updateTask: WorkspacesPort['updateTask'] = (owner, id, patch, ifVersion) =>
+    this.#taskStep(id, (work) => tasks.updateTask(work, owner, id, patch, ifVersion));
 
-  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#taskStep(id, (work) => tasks.deleteTask(work, owner, id, ifVersion));
-  }
+  readonly deleteTask: WorkspacesPort['deleteTask'] = (owner, id, ifVersion) =>
+    this.#taskStep(id, (work) => tasks.deleteTask(work, owner, id, ifVersion));
 
-  claimTask(
-    owner: Owner,
-    projectId: string,
-    holder: string,
-    leaseSeconds: number,
-    filter: ClaimFilter,
-  ): PostgresStep<ClaimOutcome> {
-    return this.#grouped.claim({ owner, projectId, holder, leaseSeconds, filter });
-  }
+  readonly claimTask: WorkspacesPort['claimTask'] = (owner, projectId, holder, leaseSeconds, filter) =>
+    this.#grouped.claim({ owner, projectId, holder, leaseSeconds, filter });
 
-  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
-    return this.#taskStep(id, (work) => claims.heartbeatTask(work, owner, id, fence, by));
-  }
+  readonly heartbeatTask: WorkspacesPort['heartbeatTask'] = (owner, id, fence, by) =>
+    this.#taskStep(id, (work) => claims.heartbeatTask(work, owner, id, fence, by));
 
-  renewClaims(owner: string, holder: string): PostgresStep<void> {
-    return this.#step((work) => claims.renewClaims(work, owner, holder));
-  }
+  readonly renewClaims: WorkspacesPort['renewClaims'] = (owner, holder) =>
+    this.#step((work) => claims.renewClaims(work, owner, holder));
 
-  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): PostgresStep<Task> {
-    return this.#grouped.complete(id, (work) => claims.completeTask(work, owner, id, input, by));
-  }
+  readonly completeTask: WorkspacesPort['completeTask'] = (owner, id, input, by) =>
+    this.#grouped.complete(id, (work) => claims.completeTask(work, owner, id, input, by));
 
-  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.failTask(work, owner, id, input, by));
-  }
+  readonly failTask: WorkspacesPort['failTask'] = (owner, id, input, by) =>
+    this.#taskStep(id, (work) => claims.failTask(work, owner, id, input, by));
 
-  cancelTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
-  }
+  readonly cancelTask: WorkspacesPort['cancelTask'] = (owner, id, reason) =>
+    this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
 
-  releaseTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.releaseTask(work, owner, id, reason));
-  }
+  readonly releaseTask: WorkspacesPort['releaseTask'] = (owner, id, reason) =>
+    this.#taskStep(id, (work) => claims.releaseTask(work, owner, id, reason));
 
-  retryTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => tasks.retryTask(work, owner, id, reason));
-  }
+  readonly retryTask: WorkspacesPort['retryTask'] = (owner, id, reason) =>
+    this.#taskStep(id, (work) => tasks.retryTask(work, owner, id, reason));
 
-  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
-  }
+  readonly askQuestion: WorkspacesPort['askQuestion'] = (owner, id, input, by) =>
+    this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
 
-  answerQuestion(
-    owner: Owner,
-    id: string,
-    input: AnswerRequest,
-    answeredBy: string,
-    by: Reporter,
-  ): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => claims.answerQuestion(work, owner, id, input, answeredBy, by));
-  }
+  readonly answerQuestion: WorkspacesPort['answerQuestion'] = (owner, id, input, answeredBy, by) =>
+    this.#taskStep(id, (work) => claims.answerQuestion(work, owner, id, input, answeredBy, by));
 
-  requireTaskVersion(owner: Owner, id: string, version: number): PostgresStep<void> {
-    return this.#taskStep(id, (work) => tasks.requireTaskVersion(work, owner, id, version));
-  }
+  readonly requireTaskVersion: WorkspacesPort['requireTaskVersion'] = (owner, id, version) =>
+    this.#taskStep(id, (work) => tasks.requireTaskVersion(work, owner, id, version));
 
-  requireClaim(owner: Owner, id: string, fence: number): PostgresStep<void> {
-    return this.#taskStep(id, (work) => claims.requireClaim(work, owner, id, fence));
-  }
+  readonly requireClaim: WorkspacesPort['requireClaim'] = (owner, id, fence) =>
+    this.#taskStep(id, (work) => claims.requireClaim(work, owner, id, fence));
 
   /**
    * Makes the tasks of an agent ready again, in the transaction that ends its presence. `names`: its id and
@@ -328,13 +213,9 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return claims.holdsClaims(work.part(this.#part), ownerId, names);
   }
 
-  beginReseal(): Promise<void> {
-    return this.#background.beginReseal();
-  }
+  readonly beginReseal: WorkspacesPort['beginReseal'] = () => this.#background.beginReseal();
 
-  reseal(onProgress: (resealed: number) => void): Promise<number> {
-    return this.#background.reseal(onProgress);
-  }
+  readonly reseal: WorkspacesPort['reseal'] = (onProgress) => this.#background.reseal(onProgress);
 
   /** Handles expired leases and questions, start times, sessions past their limits, and bulk work. */
   sweep(): Promise<void> {
@@ -346,11 +227,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background.idle();
   }
 
-  async close(): Promise<void> {
+  readonly close: WorkspacesPort['close'] = async () => {
     this.waiters.close();
     await this.#background.close();
     await this.#notices.close();
-  }
+  };
 
   /** The record types of exports and imports. */
   records(): [type: string, store: RecordStore][] {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
 import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { postgresSteps } from '../../../../src/homes/postgres/write/step.js';
 import { agentIn, alice, userCaller } from '../../../../src/registry/conformance/bench.js';
 import { type PostgresRegistryBench, openPostgresRegistryBench } from './open-registry.js';
 
@@ -59,7 +60,8 @@ describe('the registry of several servers on one PostgreSQL', () => {
     const isPassed = once(passed, 'on');
     // The lease has a new holder in a transaction that is not committed yet.
     const passing = there!.writer.transact(async (work) => {
-      await there!.port.releaseLease('alice', agent_id, null, { fence: null }).run(work);
+      const release = there!.port.releaseLease('alice', agent_id, null, { fence: null });
+      for (const step of postgresSteps([release])) await step.run(work);
       passed.emit('on');
       await opened;
     });
