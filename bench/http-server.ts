@@ -20,11 +20,9 @@ export interface Served {
 
 /** More than any cache of records holds. */
 const agents = 10_000;
-const documents = 10_000;
+export const documents = 10_000;
 const inFlight = 64;
 export const documentPath = (index: number): string => `/v1/data/bench/key-${index}`;
-/** Requests are for records at random, so that few are for one that was asked for just before. */
-export const anyDocumentPath = (): string => documentPath(Math.floor(Math.random() * documents));
 
 /** About a kilobyte, as a small result of an agent is. */
 export const documentBody = JSON.stringify({
