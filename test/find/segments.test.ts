@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { EntryName } from '../../src/find/model.js';
 import { beginningWordsMax, wordsBeginningWith } from '../../src/find/segments/beginnings.js';
 import { blockBytesMax, blockTerms } from '../../src/find/segments/blocks.js';
-import { Catalog } from '../../src/find/segments/catalog.js';
+import { Catalog, CatalogWriter } from '../../src/find/segments/catalog.js';
+import { compareNames } from '../../src/find/ranking/order.js';
 import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
 import { packTerms, unpackTerms } from '../../src/find/segments/packed-terms.js';
 import {
@@ -152,6 +153,30 @@ describe('the rows of the search index', () => {
       made.flat(),
     );
     expect(one).toEqual(filed(made.flat().map(({ entry }) => entry)));
+  });
+
+  test('the catalog finds the place of every entry, and of no other', () => {
+    const next = numbers(11);
+    const parts = ['a', 'b', 'ab', 'é', '東', '𝒜', '\uffff'];
+    const anyName = (): EntryName => ({
+      kind: next(2) === 0 ? 'tasks' : 'data',
+      collection: `space-${next(3)}`,
+      id: Array.from({ length: 1 + next(4) }, () => parts[next(parts.length)]).join(''),
+    });
+    const keyOf = ({ kind, collection, id }: EntryName) => `${kind} ${collection} ${id}`;
+    for (let round = 0; round < 50; round += 1) {
+      const names = new Map(
+        Array.from({ length: 1 + next(200) }, anyName).map((name) => [keyOf(name), name]),
+      );
+      const sorted = [...names.values()].toSorted(compareNames);
+      const writer = new CatalogWriter(0);
+      const facts = { version: 1, author: null, timeMs: 1, expiresAtMs: null, titleLength: 1, bodyLength: 1 };
+      for (const name of sorted) writer.add({ name, ...facts });
+      const catalog = new Catalog(writer.take());
+      expect(sorted.map((name) => catalog.placeOf(name))).toEqual([...sorted.keys()]);
+      const others = Array.from({ length: 200 }, anyName).filter((name) => !names.has(keyOf(name)));
+      expect(others.filter((name) => catalog.placeOf(name) !== -1)).toEqual([]);
+    }
   });
 
   test('an entry that has left is not seen, and a merge removes its words', async () => {

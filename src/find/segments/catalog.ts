@@ -3,7 +3,7 @@
  * catalog is its place in the lists of postings, so the entries of one collection are neighbours everywhere.
  */
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
-import { compareNames } from '../ranking/order.js';
+import { compareCollections } from '../ranking/order.js';
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
 import { CatalogCursor, type CatalogRow } from './catalog-cursor.js';
 
@@ -170,16 +170,43 @@ export class Catalog {
 
   /** The place of an entry, or -1. */
   placeOf({ kind, collection, id }: EntryName): number {
-    const range = this.#rangeOf({ kind, collection, id: '' });
+    const range = this.#rangeOf(kind, collection);
     if (range === undefined) return -1;
     const wanted = Buffer.from(id);
-    let [low, high] = [range.from, range.to - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >>> 1;
-      if (this.#id(middle).compare(wanted) <= 0) low = middle;
-      else high = middle - 1;
+    // The last id of the range that is stored whole and not after the wanted one. No id is built for this.
+    let start = range.from;
+    let [low, high] = [Math.ceil(start / idsPerRestart), Math.floor((range.to - 1) / idsPerRestart)];
+    while (low <= high) {
+      const middle = (low + high) >>> 1;
+      if (this.#compareEnd(middle * idsPerRestart, wanted, 0) <= 0) {
+        start = middle * idsPerRestart;
+        low = middle + 1;
+      } else high = middle - 1;
     }
-    return low === high && this.#id(low).equals(wanted) ? low : -1;
+    const first = this.#id(start);
+    if (first.equals(wanted)) return start;
+    return first.compare(wanted) > 0
+      ? -1
+      : this.#placeAfter(start, range.to, wanted, sharedBytes(first, wanted));
+  }
+
+  /** The place of an id after that of `start`, which is smaller and has the first `known` bytes in common with it. */
+  #placeAfter(start: number, end: number, wanted: Buffer, known: number): number {
+    let matching = known;
+    for (let place = start + 1; place < end; place += 1) {
+      const reader = this.#idReader(place);
+      const shared = reader.number();
+      // More in common with the id before than that had with the wanted one: it differs at the same byte.
+      if (shared > matching) continue;
+      // It is larger than the id before at a byte where that was equal.
+      if (shared < matching) return -1;
+      const order = this.#compareEnd(place, wanted, shared);
+      if (order >= 0) return order === 0 ? place : -1;
+      const size = reader.number();
+      for (const from = reader.at; matching - shared < size; matching += 1)
+        if (this.#bytes[from + matching - shared] !== wanted[matching]) break;
+    }
+    return -1;
   }
 
   id(place: number): string {
@@ -211,8 +238,7 @@ export class Catalog {
     // From the id backwards: each id before it has the beginning that is still missing.
     let missing = Infinity;
     for (let at = place; missing > 0 && at >= 0; at -= 1) {
-      const reader = new ByteReader(this.#bytes, this.#rest[at]);
-      reader.skipNumbers(3);
+      const reader = this.#idReader(at);
       const [shared, size] = [reader.number(), reader.number()];
       if (shared >= missing) continue;
       const from = reader.at;
@@ -223,12 +249,29 @@ export class Catalog {
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts.toReversed());
   }
 
-  #rangeOf(wanted: EntryName): CatalogRange | undefined {
+  /** Reads how many bytes the id of an entry shares with the id before it, then the number of its other bytes. */
+  #idReader(place: number): ByteReader {
+    const reader = new ByteReader(this.#bytes, this.#rest[place]);
+    reader.skipNumbers(3);
+    return reader;
+  }
+
+  /** Compares the stored bytes of an id, those after the shared ones, with the end of the wanted id. */
+  #compareEnd(place: number, wanted: Buffer, shared: number): number {
+    const reader = this.#idReader(place);
+    reader.skipNumbers(1);
+    const size = reader.number();
+    const from = reader.at;
+    reader.skip(size);
+    return this.#bytes.compare(wanted, shared, wanted.length, from, reader.at);
+  }
+
+  #rangeOf(kind: FindKind, collection: string): CatalogRange | undefined {
     let [low, high] = [0, this.ranges.length - 1];
     while (low <= high) {
       const middle = (low + high) >>> 1;
       const range = this.ranges[middle] as CatalogRange;
-      const order = compareNames({ ...range, id: '' }, wanted);
+      const order = compareCollections(range, { kind, collection });
       if (order === 0) return range;
       if (order < 0) low = middle + 1;
       else high = middle - 1;
