@@ -77,12 +77,9 @@ class DocumentFile {
   }
 
   async run(): Promise<DocumentFileReport> {
-    await this.#judge();
+    const overQuota = await this.#judge();
     this.#refuseBad();
-    // Only documents that will be written count, so the quota needs a separate pass after the invalid lines
-    // are known.
-    const quota = this.#data.transfer.quota();
-    for await (const batch of this.#batches()) await quota.add(batch.map(({ record }) => record));
+    if (overQuota !== undefined) throw overQuota;
     if (this.#report.dry_run) return this.#report;
     for await (const batch of this.#batches()) {
       await this.#data.transfer.write(
@@ -100,8 +97,11 @@ class DocumentFile {
     return this.#report.lines - this.#report.bad_total;
   }
 
-  async #judge(): Promise<void> {
+  /** Finds the invalid lines. Returns the error if the other documents would exceed a quota. */
+  async #judge(): Promise<StoaError | undefined> {
     const { limits, transfer } = this.#data;
+    const quota = transfer.quota();
+    let overQuota: StoaError | undefined;
     for await (const batch of this.#batches(true)) {
       for (const record of await transfer.heldByOthers(batch.map((line) => line.record))) {
         // The result is a part of the requested ids.
@@ -113,10 +113,16 @@ class DocumentFile {
         this.#report.oversized_total += 1;
         if (this.#report.oversized.length < limits.importFindingsMax) this.#report.oversized.push(number);
       }
+      const good = batch.filter(({ number }) => !this.#bad.has(number)).map(({ record }) => record);
+      await quota.add(good).catch((error: unknown) => {
+        if (!(error instanceof StoaError) || error.code !== 'quota_exceeded') throw error;
+        overQuota ??= error;
+      });
       this.#done += batch.length;
       // The number of lines is known after this pass; until then the pass counts as half.
       this.#options.onProgress?.({ done: this.#done, total: this.#done * 2 });
     }
+    return overQuota;
   }
 
   /** The valid lines, in batches that are written in one step. The first pass finds the invalid lines. */
