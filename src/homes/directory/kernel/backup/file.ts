@@ -26,6 +26,8 @@ export class FrameWriter {
   readonly #hash = createHash('sha256');
   #pending: Buffer[] = [];
   #pendingBytes = 0;
+  /** The disk writes while the next frames are made. */
+  #writing: Promise<unknown> | undefined;
   sizeBytes = 0;
 
   private constructor(file: FileHandle) {
@@ -49,23 +51,37 @@ export class FrameWriter {
   async finish(name: string): Promise<FileFacts> {
     await this.write(Buffer.alloc(0));
     await this.#flush();
+    await this.#writing;
     await this.#file.sync();
     await this.#file.close();
     return { name, sizeBytes: this.sizeBytes, sha256: this.#hash.digest('hex') };
   }
 
   async abandon(): Promise<void> {
+    await this.#writing?.catch(ignored);
     await this.#file.close();
   }
 
   async #flush(): Promise<void> {
-    const bytes = Buffer.concat(this.#pending);
+    await this.#writing;
+    const [buffers, bytes] = [this.#pending, this.#pendingBytes];
     this.#pending = [];
     this.#pendingBytes = 0;
-    this.#hash.update(bytes);
-    this.sizeBytes += bytes.length;
-    await this.#file.appendFile(bytes);
+    this.#writing = writeAll(this.#file, buffers, bytes);
+    void this.#writing.catch(ignored);
+    for (const each of buffers) this.#hash.update(each);
+    this.sizeBytes += bytes;
   }
+}
+
+/** The next flush, or the end of the file, reports the failure of a write; for an abandoned file it does not matter. */
+function ignored(): void {}
+
+async function writeAll(file: FileHandle, buffers: readonly Buffer[], bytes: number): Promise<void> {
+  const { bytesWritten } = await file.writev(buffers);
+  if (bytesWritten === bytes) return;
+  // A part was written, for instance because the disk is full: the rest succeeds or reports why.
+  await file.appendFile(Buffer.concat(buffers).subarray(bytesWritten));
 }
 
 /** The payloads of a file in order. Throws at the first damaged frame, and for a file without its end. */
