@@ -21,6 +21,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   find: async () => (await import('./find.js')).findBench,
   http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
+  large: async () => (await import('./large.js')).largeBench,
   mcp: async () => (await import('./mcp.js')).mcpBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
   'messaging-spread': async () => (await import('./messaging-spread.js')).messagingSpreadBench,

@@ -1,4 +1,4 @@
-/** The server of `commit.ts` and `feed.ts` in its own process: an empty store on LMDB and a user. */
+/** The server of `commit.ts`, `feed.ts` and `large.ts` in its own process: an empty store on LMDB and a user. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { type Measured, startServer } from './http-load.js';
 export interface Served {
   url: string;
   token: string;
+  operatorToken: string;
 }
 
 /** Starts it on a temporary directory, which is removed with it. */
@@ -34,5 +35,6 @@ if (kind === 'store') {
   settleProcess();
   const stoa = await openStoa({ data: argument });
   const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
-  serve({ url: await createApp(stoa).listen({ port: 0, host: '127.0.0.1' }), token } satisfies Served);
+  const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
+  serve({ url, token, operatorToken: stoa.operatorToken } satisfies Served);
 }
