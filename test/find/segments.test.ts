@@ -31,6 +31,10 @@ const vocabulary = [
   'x',
 ];
 
+function keyOf({ kind, collection, id }: EntryName): string {
+  return `${kind} ${collection} ${id}`;
+}
+
 /** A small generator of numbers, so that a failure repeats. */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
@@ -163,7 +167,6 @@ describe('the rows of the search index', () => {
       collection: `space-${next(3)}`,
       id: Array.from({ length: 1 + next(4) }, () => parts[next(parts.length)]).join(''),
     });
-    const keyOf = ({ kind, collection, id }: EntryName) => `${kind} ${collection} ${id}`;
     for (let round = 0; round < 50; round += 1) {
       const names = new Map(
         Array.from({ length: 1 + next(200) }, anyName).map((name) => [keyOf(name), name]),
@@ -171,7 +174,7 @@ describe('the rows of the search index', () => {
       const sorted = [...names.values()].toSorted(compareNames);
       const writer = new CatalogWriter(0);
       const facts = { version: 1, author: null, timeMs: 1, expiresAtMs: null, titleLength: 1, bodyLength: 1 };
-      for (const name of sorted) writer.add({ name, ...facts });
+      for (const name of sorted) writer.add({ ...name, id: Buffer.from(name.id), ...facts });
       const catalog = new Catalog(writer.take());
       expect(sorted.map((name) => catalog.placeOf(name))).toEqual([...sorted.keys()]);
       const others = Array.from({ length: 200 }, anyName).filter((name) => !names.has(keyOf(name)));
