@@ -1,7 +1,7 @@
 /**
  * The search in both homes beside PostgreSQL's own `ts_rank` and SQLite's FTS5, on the same documents and queries, and the
  * quality of the ranking on made questions. `FIND_DOCUMENTS` sets the size of the corpus, `FIND_SYSTEMS` what is compared:
- * `directory`, `postgres`, `fts5`, joined by commas. Each system keeps its documents in `.bench/find` for the next run.
+ * `directory`, `postgres`, `fts5`, joined by commas, or `none` for the quality alone. Each system keeps its documents in `.bench/find` for the next run.
  */
 import type { CorpusShape } from '../src/find/conformance/corpus.js';
 import { openDirectory } from './find/directory.js';
@@ -13,7 +13,9 @@ import type { Searched } from './find/system.js';
 import type { Bench, Row } from './frame.js';
 
 const documents = Number(process.env['FIND_DOCUMENTS'] ?? 100_000);
-const names = (process.env['FIND_SYSTEMS'] ?? 'fts5,directory,postgres').split(',');
+const names = (process.env['FIND_SYSTEMS'] ?? 'fts5,directory,postgres')
+  .split(',')
+  .filter((name) => name !== 'none');
 /** As in the goal: 1,000,000 documents in 1,000 namespaces of 100 users. */
 const users = Math.max(2, Math.round(documents / 10_000));
 const namespacesPerUser = 10;

@@ -401,4 +401,40 @@ export function vectorSuite(target: VectorTarget): void {
         await other.stop();
       }
     });
+
+  if (target.isShared)
+    test('a server whose model another one replaced embeds nothing more, and the other one embeds everything', async () => {
+      const sent: string[] = [];
+      const gate = new AbortController();
+      const opened = once(gate.signal, 'abort');
+      const held = async (texts: readonly string[]): Promise<number[][]> => {
+        sent.push(...texts);
+        if (texts.join().includes('came late')) await opened;
+        return texts.map(vectorOf);
+      };
+      await server.stop();
+      server = await start({
+        embedder: { model: 'test', dimensions, embed: held },
+        limits: { ...limits, embedSecondsMax: 60 },
+      });
+      await put('shared', 'late', 'stew that came late');
+      await expect.poll(() => sent.join()).toContain('came late');
+      const embed = async (texts: readonly string[]): Promise<number[][]> => texts.map(vectorOf);
+      const newer = await start({ embedder: { model: 'newer', dimensions, embed } });
+      const found = async (): Promise<number> => {
+        const page = await find({ q: 'soup', namespace: 'shared', limit: 50 }, newer.alice, newer);
+        return page.examined_all ? page.items.length : 0;
+      };
+      try {
+        expect(await found()).toBe(0);
+        gate.abort();
+        await expect.poll(found, { timeout: 40_000 }).toBe(31);
+        await put('shared', 'last', 'stew that came last');
+        await expect.poll(found, { timeout: 20_000 }).toBe(32);
+        expect(sent.join()).not.toContain('came last');
+        expect((await find({ q: 'soup', namespace: 'shared' })).examined_all).toBe(false);
+      } finally {
+        await newer.stop();
+      }
+    }, 180_000);
 }

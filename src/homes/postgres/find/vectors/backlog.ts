@@ -78,14 +78,20 @@ export async function readWaiting(
   };
 }
 
-/** One server at a time stores vectors of an owner, and only of texts that are still the newest. */
+/**
+ * One server at a time stores vectors of an owner, and only of texts that are still the newest. Vectors of a model that
+ * another server has replaced are dropped, and their documents keep waiting.
+ */
 export async function settleDocuments(
   work: Work,
   owner: string,
   embedded: readonly EmbeddedDocument[],
 ): Promise<void> {
   await work.rows(lockKeySql('findVectors'), [owner]);
-  const places = embedded.map(({ waiting: { namespace, key } }) => ({ collection: namespace, id: key }));
+  // Held until the commit: a server with another model adopts its space before this one, or after it.
+  const [newest] = await work.rows<{ space: string }>('SELECT space FROM find.vector_space FOR SHARE');
+  const current = embedded.filter(({ stored }) => stored === null || stored.space === newest?.space);
+  const places = current.map(({ waiting: { namespace, key } }) => ({ collection: namespace, id: key }));
   const states = byName(
     await work.rows<Place & { version: string; updated: string }>(
       `SELECT d.namespace AS collection, d.key AS id, d.version, d."updatedAt" AS updated FROM ${givenPlaces}
@@ -95,7 +101,7 @@ export async function settleDocuments(
   );
   const settings = await settingsOfAll(work.sql, owner, places);
   const notes: string[] = [];
-  for (const [index, { waiting, stored }] of embedded.entries()) {
+  for (const [index, { waiting, stored }] of current.entries()) {
     const place = places[index] as Place;
     const { notes: read, state } = waiting.ticket as Ticket;
     notes.push(...read);
