@@ -34,6 +34,10 @@ const limits = {
   embedAnswerBytesMax: 1_000_000,
 };
 
+async function embedAtOnce(texts: readonly string[]): Promise<number[][]> {
+  return texts.map(vectorOf);
+}
+
 export function vectorSuite(target: VectorTarget): void {
   let place: Partial<StoaOptions>;
   let embedder: EmbedderServer;
@@ -417,22 +421,24 @@ export function vectorSuite(target: VectorTarget): void {
         embedder: { model: 'test', dimensions, embed: held },
         limits: { ...limits, embedSecondsMax: 60 },
       });
-      await put('shared', 'late', 'stew that came late');
-      await expect.poll(() => sent.join()).toContain('came late');
-      const embed = async (texts: readonly string[]): Promise<number[][]> => texts.map(vectorOf);
-      const newer = await start({ embedder: { model: 'newer', dimensions, embed } });
+      await configure('replaced', { embed: true });
+      for (const key of ['one', 'two', 'three']) await put('replaced', key, `stew number ${key}`);
+      await settled();
+      await put('replaced', 'late', 'stew that came late');
+      await expect.poll(() => sent.join(), { timeout: 20_000 }).toContain('came late');
+      const newer = await start({ embedder: { model: 'newer', dimensions, embed: embedAtOnce } });
       const found = async (): Promise<number> => {
-        const page = await find({ q: 'soup', namespace: 'shared', limit: 50 }, newer.alice, newer);
+        const page = await find({ q: 'soup', namespace: 'replaced' }, newer.alice, newer);
         return page.examined_all ? page.items.length : 0;
       };
       try {
         expect(await found()).toBe(0);
         gate.abort();
-        await expect.poll(found, { timeout: 40_000 }).toBe(31);
-        await put('shared', 'last', 'stew that came last');
-        await expect.poll(found, { timeout: 20_000 }).toBe(32);
+        await expect.poll(found, { timeout: 40_000 }).toBe(4);
+        await put('replaced', 'last', 'stew that came last');
+        await expect.poll(found, { timeout: 20_000 }).toBe(5);
         expect(sent.join()).not.toContain('came last');
-        expect((await find({ q: 'soup', namespace: 'shared' })).examined_all).toBe(false);
+        expect((await find({ q: 'soup', namespace: 'replaced' })).examined_all).toBe(false);
       } finally {
         await newer.stop();
       }
