@@ -111,8 +111,6 @@ export interface RegistryPort {
   recordUserCall(user: string): Step<void>;
   /** Renews the presence of an agent that calls, unless that was done recently. Does not create an agent. */
   recordAgentCall(user: string, agent: string): Step<void>;
-  /** Whether `recordAgentCall` would write nothing, as far as this server knows. */
-  isSeenLately(user: string, agent: string): boolean;
 
   /** Throws `already_exists` for an identity that speaks for another agent. */
   linkIdentity(scope: UserScope, agentId: string, identity: string): Step<void>;

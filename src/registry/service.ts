@@ -275,13 +275,7 @@ export class RegistryService {
     if (isDue) await this.#write({ ...caller, fence: null, agent: null }, this.port.recordUserCall(user));
   }
 
-  /** Whether `recordAgentCall` has nothing to write. */
-  isAgentSeenLately(caller: Caller): boolean {
-    const acting = actingAgent(caller);
-    return acting === null || this.port.isSeenLately(acting.user, acting.agent);
-  }
-
-  /** Renews the presence of the agent that calls, if the agent exists. */
+  /** Renews the presence of the agent that calls, if the agent exists and that was not done recently. */
   async recordAgentCall(caller: Caller): Promise<void> {
     const acting = actingAgent(caller);
     if (acting === null || (await this.port.agentNamed(acting.user, acting.agent)) === undefined) return;

@@ -42,7 +42,6 @@ export class LastSeen {
     const noted = this.#agentsNotedAtMs.get(name);
     if (noted !== undefined && nowMs - noted < this.#agentPauseMs) return;
     this.#agentsNotedAtMs.set(name, nowMs);
-    if (this.#stoa.registry.isAgentSeenLately(caller)) return;
     this.#stoa.registry
       .recordAgentCall(caller)
       .catch((error: unknown) => this.#stoa.onError(error, 'renewing the presence of an agent'));

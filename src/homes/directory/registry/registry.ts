@@ -244,9 +244,6 @@ export class DirectoryRegistry implements RegistryPort {
 
   readonly recordAgentCall: RegistryPort['recordAgentCall'] = (user, agent) => this.callers.saw(user, agent);
 
-  readonly isSeenLately: RegistryPort['isSeenLately'] = (user, agent) =>
-    this.callers.isFresh({ user, agent }, this.nowMs());
-
   agentIdIn(tx: Transaction, root: Transaction, agent: ActingAgent, acts: boolean): string | undefined {
     return this.callers.idIn(tx, root, agent, acts);
   }

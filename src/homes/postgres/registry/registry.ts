@@ -196,9 +196,6 @@ export class PostgresRegistry implements RegistryPort {
   readonly recordAgentCall: RegistryPort['recordAgentCall'] = (user, agent) =>
     this.#step([], (work) => this.callers.saw(work, { user, agent }));
 
-  readonly isSeenLately: RegistryPort['isSeenLately'] = (user, agent) =>
-    this.callers.isFresh({ user, agent }, this.nowMs());
-
   agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
     return this.callers.idIn(work, agent, acts);
   }
