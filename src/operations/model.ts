@@ -76,7 +76,7 @@ type WritesState = 'ok' | 'disk_full' | 'stopped';
 export interface Readiness {
   /** `unavailable`: a database that everything needs does not answer. */
   writes: WritesState | 'unavailable';
-  /** Parts that do not answer and that much works without. */
+  /** Parts that do not answer, while most requests work without them. */
   degraded: readonly string[];
 }
 

@@ -30,7 +30,7 @@ export interface Trailer extends TransferRecord {
   type: 'stoa.end';
   /** Records by type. */
   counts: Record<string, number>;
-  /** Of every line before this one, with its line end. */
+  /** The hash of every line before this one, with the line ends. */
   sha256: string;
 }
 

@@ -1,30 +1,18 @@
 /** A store of documents as a port: its writes as steps, its changes made for the feed. */
-import type { Cancellation } from '../../core/waiting/cancellation.js';
 import type { Change } from '../../core/change.js';
 import type { Step } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../changes.js';
-import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../model.js';
+import type { Scope } from '../model.js';
 import {
-  type AccessRead,
   type BatchResult,
-  type ClearStep,
-  type DataBatch,
-  type DataBatchResult,
   type DataCapabilities,
   type DataPort,
-  type Decide,
   type DocumentStore,
-  type ExportPage,
-  type KeyRange,
-  type MaybePromise,
-  type StoredValue,
   type WriteBatch,
-  type WriteResult,
   succeeded,
 } from '../port.js';
-import type { Usage } from '../quota.js';
 import { FinalConflict, VersionRetries } from './version-retries.js';
 
 /** One write of the store. The store is not part of the home's transactions, so writes cannot be combined. */
@@ -60,28 +48,21 @@ export class StorePort implements DataPort {
     if (sweep !== undefined) this.sweepExpired = sweep;
   }
 
-  get(scope: Scope, key: string): MaybePromise<DocumentRecord | undefined> {
-    return this.#store.get(scope, key);
-  }
+  readonly get: DataPort['get'] = (scope, key) => this.#store.get(scope, key);
 
-  getValue(scope: Scope, key: string): MaybePromise<StoredValue | undefined> {
-    return this.#store.get(scope, key);
-  }
+  readonly getValue: DataPort['getValue'] = (scope, key) => this.#store.get(scope, key);
 
-  getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]> {
-    return this.#store.getMany(scope, keys);
-  }
+  readonly getMany: DataPort['getMany'] = (scope, keys) => this.#store.getMany(scope, keys);
 
-  write(scope: Scope, batch: DataBatch): StoreStep<DataBatchResult> {
-    return new StoreStep(async (changes) => {
+  readonly write: DataPort['write'] = (scope, batch) =>
+    new StoreStep(async (changes) => {
       const result = await this.#write(scope, batch, changes);
       const read = batch.gets.length === 0 ? [] : await this.#store.getMany(scope, batch.gets);
       return { ...result, read: read.filter((record) => record !== undefined) };
     });
-  }
 
-  modify(scope: Scope, key: string, decide: Decide): StoreStep<WriteResult> {
-    return new StoreStep((changes) =>
+  readonly modify: DataPort['modify'] = (scope, key, decide) =>
+    new StoreStep((changes) =>
       this.#retries.run(scope, key, async () => {
         const current = await this.#store.get(scope, key);
         const write = decide(current);
@@ -99,81 +80,54 @@ export class StorePort implements DataPort {
         return succeeded(result);
       }),
     );
-  }
 
-  clear(scope: Scope, after: string | null, limit: number): StoreStep<ClearStep> {
-    return new StoreStep(async (changes) => {
+  readonly clear: DataPort['clear'] = (scope, after, limit) =>
+    new StoreStep(async (changes) => {
       const step = await this.#store.clearStep(scope, after, limit);
       if (step.deleted > 0) changes.push(namespaceCleared(scope, step.deleted, after, step.after));
       return step;
     });
-  }
 
-  restore(documents: readonly DocumentRecord[]): StoreStep<void>[] {
+  readonly restore: DataPort['restore'] = (documents) => {
     const step = new StoreStep(async (changes) => {
       await this.#store.restore(documents);
       for (const { userId: user, namespace, key, version } of documents)
         changes.push(documentImported({ user, namespace }, key, version));
     });
     return [step];
-  }
+  };
 
-  requireVersion(): never {
+  readonly requireVersion: DataPort['requireVersion'] = () => {
     throw new StoaError(
       'unsupported',
       `A version cannot be checked together with other writes: the documents are in ${this.capabilities.backend}, beside the home.`,
       { fix: 'Send the write of the document alone, with its version in If-Match.' },
     );
-  }
+  };
 
-  listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]> {
-    return this.#store.listKeys(scope, range);
-  }
+  readonly listKeys: DataPort['listKeys'] = (scope, range) => this.#store.listKeys(scope, range);
 
-  listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]> {
-    return this.#store.listDocuments(scope, range);
-  }
+  readonly listDocuments: DataPort['listDocuments'] = (scope, range) =>
+    this.#store.listDocuments(scope, range);
 
-  listNamespaces(
-    user: string,
-    after: string | null,
-    limit: number,
-    signal?: Cancellation,
-  ): MaybePromise<NamespaceSummary[]> {
-    return this.#store.listNamespaces(user, after, limit, signal);
-  }
+  readonly listNamespaces: DataPort['listNamespaces'] = (user, after, limit, signal) =>
+    this.#store.listNamespaces(user, after, limit, signal);
 
-  describeNamespaces(
-    user: string,
-    names: readonly string[],
-    signal?: Cancellation,
-  ): MaybePromise<NamespaceSummary[]> {
-    return this.#store.describeNamespaces(user, names, signal);
-  }
+  readonly describeNamespaces: DataPort['describeNamespaces'] = (user, names, signal) =>
+    this.#store.describeNamespaces(user, names, signal);
 
-  exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    return this.#store.exportPage(after, limit);
-  }
+  readonly exportPage: DataPort['exportPage'] = (after, limit) => this.#store.exportPage(after, limit);
 
-  recordAccess(
-    reads: readonly AccessRead[],
-    onVisible?: (reads: readonly AccessRead[]) => void,
-  ): Promise<void> {
-    return this.#store.recordAccess(reads, onVisible);
-  }
+  readonly recordAccess: DataPort['recordAccess'] = (reads, onVisible) =>
+    this.#store.recordAccess(reads, onVisible);
 
   /** A store without quotas counts nothing. If a quota is set, such a store is refused at the start. */
-  usage(): Usage {
-    return { documents: 0, sizeBytes: 0, namespaces: 0 };
-  }
+  readonly usage: DataPort['usage'] = () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
-  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
-    return (await this.#store.heldByOthers?.(documents)) ?? [];
-  }
+  readonly heldByOthers: DataPort['heldByOthers'] = async (documents) =>
+    (await this.#store.heldByOthers?.(documents)) ?? [];
 
-  close(): Promise<void> {
-    return this.#store.close();
-  }
+  readonly close: DataPort['close'] = () => this.#store.close();
 
   async #write(scope: Scope, batch: WriteBatch, changes: Change[]): Promise<BatchResult> {
     const result = await this.#store.write(scope, { sets: batch.sets, deletes: batch.deletes });

@@ -44,7 +44,10 @@ export const storageLimits = {
     positive: true,
     about: 'Attempts of a request to a database server that is briefly unavailable or asks to slow down.',
   },
-  backendDelayMsMax: { default: 2_000, about: 'Milliseconds between two of these attempts.' },
+  backendDelayMsMax: {
+    default: 2_000,
+    about: 'Milliseconds at most between two attempts of such a request.',
+  },
   backendStartSecondsMax: {
     default: 60,
     positive: true,

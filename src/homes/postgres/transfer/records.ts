@@ -4,7 +4,8 @@ import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../tra
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 
 /**
- * The storage of one kind of record. `On` is the type that its statements run on: a pool or a transaction.
+ * The storage of one kind of record. Its statements run on a `Reader`, the pool, or on a `Writer`, an open
+ * transaction.
  */
 export interface TableKind<Kind extends TransferRecord, Reader, Writer extends Reader> {
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;

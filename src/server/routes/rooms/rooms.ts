@@ -57,7 +57,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
 });
 
 const roomList = 'rooms';
-/** An owner, a name and the words around them. */
+/** Holds an owner, a room name and the words of `placePattern`. */
 const cursorBytesMax = 2_048;
 const placePattern = /^(?:public\/(\d{1,15})|own\/0\/([^/]+)\/([\w-]{1,50}))$/;
 

@@ -27,8 +27,8 @@ const bytesPerTurn = 4 * 1024 * 1024;
 const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
 
 /**
- * Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at
- * once.
+ * The bytes of all shards, and the count and size of each family in all shards: what the engines know without
+ * reading the entries.
  */
 async function knownStats(
   stores: readonly Store[],
