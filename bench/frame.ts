@@ -18,6 +18,9 @@ export interface Bench {
   run(directory: string): Promise<Row[]>;
 }
 
+/** Whether rows that need a million records are measured too. */
+export const isLarge = process.argv.includes('--large');
+
 /** Measures both alternately, so that a busy moment of the machine affects both, and takes the medians. */
 export async function byTurns(
   turns: number,

@@ -1,5 +1,5 @@
 /** What messaging costs: over HTTP, and with a million messages stored. */
-import type { Bench } from './frame.js';
+import { type Bench, isLarge } from './frame.js';
 import { messagingHttpRows } from './messaging-http.js';
 import { messagingSizeRows } from './messaging-size.js';
 
@@ -7,6 +7,6 @@ export const messagingBench: Bench = {
   name: 'messaging',
   run: async (directory) => [
     ...(await messagingHttpRows(directory)),
-    ...(await messagingSizeRows(directory)),
+    ...(isLarge ? await messagingSizeRows(directory) : []),
   ],
 };

@@ -1,6 +1,7 @@
 /**
- * `npm run bench` measures everything, `npm run bench -- kernel` one bench. Prints a table of ratios,
- * writes `.bench/results.json`, and ends non-zero when a target is missed.
+ * `npm run bench` measures everything but the large data sets, `npm run bench -- --large` those too, and
+ * `npm run bench -- kernel` one bench. Prints a table of ratios in Markdown, writes `.bench/results.json`, and ends
+ * non-zero when a target is missed. `--write` puts the table into `docs/performance.md`.
  *
  * To add rows: write `bench/<name>.ts` that exports a `Bench` (see `frame.ts`) and add it to `benches`.
  * Measure alternately (`byTurns`) against a reference of the same run; keep data sets in the directory
@@ -9,7 +10,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import type { Bench, Row } from './frame.js';
+import { type Bench, type Row, isLarge } from './frame.js';
 
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
@@ -36,15 +37,21 @@ interface Result extends Row {
   reached: boolean;
 }
 
+/** Nothing but large data sets, which take long to make. */
+const largeOnly: readonly string[] = ['find', 'registry'];
+
 const directory = join(process.cwd(), '.bench');
 const resultsPath = join(directory, 'results.json');
-const wanted = process.argv.slice(2);
+const pagePath = join(process.cwd(), 'docs', 'performance.md');
+const flags = ['--large', '--write'];
+const wanted = process.argv.slice(2).filter((argument) => !flags.includes(argument));
 const unknown = wanted.filter((name) => !(name in benches));
 if (unknown.length > 0) {
   process.stderr.write(`Unknown bench ${unknown.join(', ')}. Use ${Object.keys(benches).join(', ')}.\n`);
   process.exitCode = 2;
 } else {
-  await measure(wanted.length === 0 ? Object.keys(benches) : wanted);
+  const usual = Object.keys(benches).filter((name) => isLarge || !largeOnly.includes(name));
+  await measure(wanted.length === 0 ? usual : wanted);
   // A compared library may leave a connection or a timer open that this program cannot end.
   process.exit();
 }
@@ -53,6 +60,7 @@ async function measure(names: readonly string[]): Promise<void> {
   const results: Result[] = [];
   for (const name of names) {
     process.stderr.write(`measuring ${name} …\n`);
+    const startedMs = performance.now();
     const bench = await (benches[name] as () => Promise<Bench>)();
     const own = join(directory, name);
     await mkdir(own, { recursive: true });
@@ -60,8 +68,11 @@ async function measure(names: readonly string[]): Promise<void> {
     // At once, so that a run that is cut off keeps what it has measured.
     await keep([name], measured);
     results.push(...measured);
+    process.stderr.write(`measured ${name} in ${Math.round((performance.now() - startedMs) / 1_000)} s\n`);
   }
-  print(results);
+  const table = tableOf(results);
+  process.stdout.write(table);
+  if (process.argv.includes('--write')) await writePage(table);
   if (results.some(({ reached }) => !reached)) process.exitCode = 1;
 }
 
@@ -76,7 +87,7 @@ function judge(bench: string, row: Row): Result {
   };
 }
 
-function print(results: readonly Result[]): void {
+function tableOf(results: readonly Result[]): string {
   const lines = results.map(({ what, ours, reference, unit, ratio, target, reached }) => [
     what,
     `${round(ours)} ${unit}`,
@@ -92,8 +103,22 @@ function print(results: readonly Result[]): void {
   const [head, ...rest] = rows.map(
     (row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] as number)).join(' | ')} |`,
   );
-  process.stdout.write(
-    `${[head, `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rest].join('\n')}\n`,
+  return `${[head, `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rest].join('\n')}\n`;
+}
+
+/** Replaces what is between the two marks of the page. */
+async function writePage(table: string): Promise<void> {
+  const page = await readFile(pagePath, 'utf8');
+  const date = new Date().toLocaleDateString('en-GB', { dateStyle: 'long' });
+  const machine = `${cpus().length} cores of ${cpus()[0]?.model.trim()}, Node ${process.version.slice(1)}`;
+  const marked = /(<!-- measured -->\n)[^]*(<!-- end of measured -->\n)/;
+  if (!marked.test(page)) throw new Error(`${pagePath} lacks the marks of the measured table.`);
+  await writeFile(
+    pagePath,
+    page.replace(
+      marked,
+      (_all, begin: string, end: string) => `${begin}\n${date}, ${machine}.\n\n${table}\n${end}`,
+    ),
   );
 }
 

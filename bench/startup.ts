@@ -19,7 +19,7 @@ export const startupBench: Bench = {
         what: 'first answer of `stoa up` on an existing directory / `node -e 0`',
         ...times,
         unit: 'ms',
-        target: { atMost: 8 },
+        target: { atMost: 5 },
       },
     ];
   },

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { EngineName } from '../src/core/settings/store-config.js';
 import type { Transaction } from '../src/homes/directory/kernel/transaction.js';
 import { newId } from '../src/workspaces/ids.js';
-import { type Bench, type Row, byTurns, median, rateInFlight } from './frame.js';
+import { type Bench, type Row, byTurns, isLarge, median, rateInFlight } from './frame.js';
 import { claimsOverHttp } from './tasks-http.js';
 import { type TaskSet, close, openFilled, owner } from './tasks-set.js';
 
@@ -22,8 +22,8 @@ const claimTurns = { warmUp: 10, measured: 41 };
 export const tasksBench: Bench = {
   name: 'tasks',
   run: async (directory) => [
-    ...(await claimRows(directory, 'lmdb')),
-    ...(await claimRows(directory, 'rocksdb')),
+    ...(isLarge ? await claimRows(directory, 'lmdb') : []),
+    ...(isLarge ? await claimRows(directory, 'rocksdb') : []),
     await createRow(directory),
     ...(await claimsOverHttp(inFlight)),
   ],
