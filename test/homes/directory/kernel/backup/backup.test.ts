@@ -42,7 +42,13 @@ function contents(store: Store): Map<string, string> {
 }
 
 function feedNumbers(kernel: Kernel): number[] {
-  return kernel.feed.read().commits.map(({ seq }) => seq);
+  const numbers: number[] = [];
+  for (let since: string | undefined; ;) {
+    const page = kernel.feed.read({ since });
+    numbers.push(...page.commits.map(({ seq }) => seq));
+    if (!page.more) return numbers;
+    since = page.position;
+  }
 }
 
 /** One transaction that also counts itself, so that a torn one would show. */
