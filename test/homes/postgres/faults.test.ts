@@ -245,7 +245,9 @@ describe('Redis', () => {
         await acting;
       }, post);
       expect(await stoa.data.get(ada, 'n', 'meanwhile')).toBe(1);
-      expect([...codes]).toEqual([fault?.code]);
+      expect([...codes]).toContain(fault?.code);
+      // Redis can also be late on a busy machine.
+      expect([...codes].filter((code) => code !== fault?.code && code !== unknown)).toEqual([]);
       for (const sentence of sentences) expect(redisSentences).toContain(sentence);
       const stands = await said();
       for (const [body, outcome] of outcomes) {
