@@ -28,7 +28,7 @@ const light = [
   'homes/directory/kernel/engines/engines.test.ts',
   'homes/postgres/*.test.ts',
   'homes/postgres/{database,datastore,feed,identity,locks,registry,transfer,write}/*.test.ts',
-  'homes/postgres/messaging/!(redis-cluster|redis-faults).test.ts',
+  'homes/postgres/messaging/!(redis-cluster|redis-faults|two-servers).test.ts',
   'homes/postgres/commit/!(crash).test.ts',
   'homes/postgres/workspaces/!(servers).test.ts',
   'mcp/!(conformance|stdio).test.ts',
@@ -62,12 +62,12 @@ Object.assign(process.env, {
 // An optional peer of the sources, installed here alone.
 const resolve = { dedupe: ['@langchain/langgraph-checkpoint'] };
 const common = {
-  testTimeout: 60_000,
+  testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: waitMsMax } },
   pool: 'forks' as const,
   // Suites wait for disks and servers more than they compute.
-  maxWorkers: 3,
+  maxWorkers: 4,
   execArgv: process.execArgv,
 };
 
