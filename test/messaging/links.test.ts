@@ -1,12 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createConnection } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
 import { Agent, MessagingServer, roomy } from './kit.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 import { eventually } from '../until.js';
+import { statusOfHead } from './status-of-head.js';
 
 let server: MessagingServer;
 beforeAll(async () => {
@@ -268,25 +267,6 @@ describe('the streams of messaging', () => {
   );
 });
 
-/** The status of a request whose body never arrives. */
-async function statusOfHead(method: string, path: string, headers: Record<string, string>): Promise<string> {
-  const { hostname, port } = new URL(server.url);
-  const socket = createConnection({ port: Number(port), host: hostname });
-  await once(socket, 'connect');
-  socket.write(
-    [
-      `${method} ${path} HTTP/1.1`,
-      `Host: ${hostname}:${port}`,
-      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-      '',
-      '',
-    ].join('\r\n'),
-  );
-  const [chunk] = await once(socket, 'data');
-  socket.destroy();
-  return /^HTTP\/1\.1 (\d+)/.exec(String(chunk))?.[1] ?? '';
-}
-
 describe('a large body', () => {
   const path = '/v1/data/notes/large';
   const large = { 'content-type': 'application/json', 'content-length': '10000000' };
@@ -325,18 +305,22 @@ describe('a large body', () => {
     ['the scheme that covers no address', (ann: Agent) => ann.headers('x')],
   ])('is not waited for from %s', async (_who, headersOf) => {
     const { ann } = await linked();
-    expect(await statusOfHead('PUT', path, { ...large, ...headersOf(ann) })).toBe('401');
+    expect(await statusOfHead(server.url, 'PUT', path, { ...large, ...headersOf(ann) })).toBe('401');
     const { 'content-length': _, ...chunked } = large;
     expect(
-      await statusOfHead('PUT', path, { ...chunked, 'transfer-encoding': 'chunked', ...headersOf(ann) }),
+      await statusOfHead(server.url, 'PUT', path, {
+        ...chunked,
+        'transfer-encoding': 'chunked',
+        ...headersOf(ann),
+      }),
     ).toBe('401');
   });
 
   it('is not read from an identity without a link', async () => {
     const bob = await server.agent('Bob');
-    expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe(
-      '403',
-    );
+    expect(
+      await statusOfHead(server.url, 'PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') }),
+    ).toBe('403');
   });
 });
 
