@@ -1,5 +1,6 @@
 /** The frame: navigation, the chosen user, the state of the connection, and the page of the address. */
 import { useEffect, useRef } from 'preact/hooks';
+import { Help, openHelp } from './help.js';
 import { useObservable } from './observable.js';
 import { href, navigate, route } from './router.js';
 import { useWorld } from './live/use-world.js';
@@ -12,6 +13,8 @@ import { RoomsPage } from './pages/rooms/page.js';
 import { WorkPage } from './pages/work/page.js';
 import { Search, openSearch } from './search.js';
 import { Dialogs } from './ui/dialog.js';
+import { isTyping } from './ui/focus.js';
+import { moveInLists } from './ui/list-keys.js';
 import { Icon } from './ui/parts.js';
 
 interface PageDefinition {
@@ -68,6 +71,11 @@ export function Shell() {
             <span>Search</span>
             <kbd>/</kbd>
           </button>
+          <button type="button" class="search-open help-open" aria-label="Keys ?" onClick={openHelp}>
+            <Icon name="keys" />
+            <span>Keys</span>
+            <kbd>?</kbd>
+          </button>
           <Connection />
           <Account />
         </div>
@@ -76,6 +84,7 @@ export function Shell() {
         {page?.show()}
       </main>
       <Search />
+      <Help pages={pages} />
       <Dialogs />
     </div>
   );
@@ -94,15 +103,16 @@ function Connection() {
 
 const chordMs = 1_200;
 
-/** `/` searches; `g` and a letter goes to a page. */
+/** `/` searches, `?` shows the keys, `g` and a letter goes to a page, the other keys move in lists. */
 function useShortcuts(): void {
   const chordAt = useRef(0);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      if (event.key === '/') {
+      if (document.querySelector('dialog[open]') !== null) return;
+      if (event.key === '/' || event.key === '?') {
         event.preventDefault();
-        openSearch();
+        (event.key === '/' ? openSearch : openHelp)();
       } else if (event.key === 'g') chordAt.current = Date.now();
       else if (Date.now() - chordAt.current < chordMs) {
         chordAt.current = 0;
@@ -111,16 +121,9 @@ function useShortcuts(): void {
         event.preventDefault();
         navigate(href([page.name]));
         document.querySelector<HTMLElement>('#page')?.focus();
-      }
+      } else if (moveInLists(event)) event.preventDefault();
     };
     document.addEventListener('keydown', onKey);
     return () => document.removeEventListener('keydown', onKey);
   }, []);
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-  );
 }

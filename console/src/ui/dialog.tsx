@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Observable, useObservable } from '../observable.js';
 import { type Failure, failureOf } from '../stoa.js';
+import { returnFocus } from './focus.js';
 import { Button, Problem } from './parts.js';
 
 export interface Question {
@@ -102,7 +103,7 @@ function QuestionDialog({ asked }: { asked: Question }) {
       )}
       {failure === undefined ? null : <Problem failure={failure} />}
       <div class="actions">
-        <Button onClick={close}>Keep as it is</Button>
+        <Button onClick={close}>Back</Button>
         <Button
           kind={asked.isDangerous === true ? 'danger' : 'primary'}
           disabled={isActing || isBlank}
@@ -131,7 +132,7 @@ export function Modal(props: {
     dialog?.querySelector<HTMLElement>('input, textarea, .primary, .danger')?.focus();
     return () => {
       dialog?.close();
-      requestAnimationFrame(() => returnFocus(opener));
+      returnFocus(opener);
     };
   }, []);
   return (
@@ -153,13 +154,6 @@ export function Modal(props: {
       </div>
     </dialog>
   );
-}
-
-/** To what opened the dialog, or to the page if the action has removed that. */
-function returnFocus(opener: Element | null): void {
-  if (document.activeElement !== document.body) return;
-  const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body;
-  (isThere ? opener : document.querySelector<HTMLElement>('#page'))?.focus();
 }
 
 const noticeMs = 4_000;

@@ -1,7 +1,8 @@
 /** The panel beside a list, with one record. On a narrow screen it covers the list. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { navigate } from '../router.js';
+import { isTyping, returnFocus } from './focus.js';
 import { Icon } from './parts.js';
 
 export function Drawer(props: {
@@ -13,17 +14,22 @@ export function Drawer(props: {
   children: ComponentChildren;
 }) {
   const { closeTo } = props;
-  const element = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const opener = document.activeElement;
+    return () => returnFocus(opener);
+  }, []);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.key !== 'Escape' || document.querySelector('dialog[open]') !== null) return;
-      navigate(closeTo);
+      // What somebody has typed is not lost: the first Esc leaves the field, the next one closes.
+      if (isTyping(event.target)) event.target.blur();
+      else navigate(closeTo);
     };
     document.addEventListener('keydown', onKey);
     return () => document.removeEventListener('keydown', onKey);
   }, [closeTo]);
   return (
-    <aside class="drawer" ref={element} aria-label={props.label}>
+    <aside class="drawer" aria-label={props.label}>
       <header class="drawer-head">
         <h2>{props.title}</h2>
         <a class="button quiet" href={closeTo} aria-label="Close" title="Close (Esc)">

@@ -58,7 +58,7 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
         measure();
         props.onScroll?.(scroller.current?.scrollTop ?? 0);
       }}
-      onKeyDown={moveFocus}
+      data-list
       tabIndex={0}
       role="region"
       aria-label={label}
@@ -107,19 +107,4 @@ function useShown<Item>(
     if (top < element.scrollTop || layout.topOf(at + 1) > element.scrollTop + element.clientHeight)
       element.scrollTop = Math.max(0, top - element.clientHeight / 2);
   }, [shown, items]);
-}
-
-/** Arrow keys move between rows. */
-function moveFocus(event: KeyboardEvent): void {
-  const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
-  const list = event.currentTarget;
-  if (step === 0 || !(list instanceof HTMLElement)) return;
-  const stops = [...list.querySelectorAll<HTMLElement>('[data-row]')];
-  const sorted = stops.toSorted((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
-  const at = sorted.findIndex((stop) => stop === document.activeElement);
-  const next = at === -1 ? sorted[0] : sorted[at + step];
-  if (next === undefined) return;
-  event.preventDefault();
-  next.focus({ preventScroll: true });
-  next.scrollIntoView({ block: 'nearest' });
 }
