@@ -3,7 +3,7 @@ import { render } from 'preact';
 import { useObservable } from './observable.js';
 import { startRouter } from './router.js';
 import { sessionState, startSession } from './session.js';
-import { SignIn } from './sign-in.js';
+import { NoServer, SignIn } from './sign-in.js';
 import { Shell } from './shell.js';
 import { startView } from './stoa.js';
 import { startTheme } from './theme.js';
@@ -15,6 +15,7 @@ function App() {
   const state = useObservable(sessionState);
   const current = useObservable(world);
   if (state.name === 'signed out') return <SignIn reason={state.reason} />;
+  if (state.name === 'waiting') return <NoServer reason={state.reason} />;
   if (state.name === 'starting' || current === undefined) return <div class="starting" aria-busy="true" />;
   return (
     <WorldContext.Provider value={current}>

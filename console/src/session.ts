@@ -18,6 +18,8 @@ export interface Session {
 export type SessionState =
   | { readonly name: 'starting' }
   | { readonly name: 'signed out'; readonly reason: string | null }
+  /** The server does not answer. The token is kept until the server says that it has ended. */
+  | { readonly name: 'waiting'; readonly reason: string }
   | { readonly name: 'signed in'; readonly session: Session };
 
 export const sessionState = new Observable<SessionState>({ name: 'starting' });
@@ -46,7 +48,25 @@ export async function startSession(): Promise<void> {
   }
   const token = sessionStorage.getItem(storageKey) ?? (await tokenOfOtherTab());
   if (token === undefined) sessionState.set({ name: 'signed out', reason: null });
-  else await signInWithToken(token);
+  else await resume(token);
+}
+
+const retryMs = 2_000;
+
+/** Goes on with a session that this browser has, also after a restart of the server. */
+async function resume(token: string): Promise<void> {
+  for (;;)
+    try {
+      return enter(token, await new Stoa({ url, token, attemptsMax: 1 }).console.session());
+    } catch (error) {
+      if (isRefusal(error)) return leave(sentenceOf(error));
+      sessionState.set({ name: 'waiting', reason: sentenceOf(error) });
+      await new Promise((resolve) => setTimeout(resolve, retryMs));
+    }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof StoaError && (error.code === 'unauthenticated' || error.code === 'forbidden');
 }
 
 async function signInWithCode(code: string): Promise<void> {
@@ -57,7 +77,7 @@ async function signInWithCode(code: string): Promise<void> {
     // A link that was opened again in a tab that is signed in is not a reason to sign out.
     const token = sessionStorage.getItem(storageKey) ?? (await tokenOfOtherTab());
     if (token === undefined) leave(sentenceOf(error));
-    else await signInWithToken(token);
+    else await resume(token);
   }
 }
 

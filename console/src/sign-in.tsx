@@ -1,4 +1,4 @@
-/** The page for people who are not signed in. */
+/** The page for people who are not signed in, and the one for those whose server does not answer. */
 import { useState } from 'preact/hooks';
 import { signInWithToken } from './session.js';
 import { Copyable, Icon } from './ui/parts.js';
@@ -43,6 +43,20 @@ export function SignIn({ reason }: { reason: string | null }) {
             </>
           )}
         </div>
+      </div>
+    </main>
+  );
+}
+
+/** Nothing to do for a person: the console goes on by itself when the server is back. */
+export function NoServer({ reason }: { reason: string }) {
+  return (
+    <main class="sign-in">
+      <div class="sign-in-card" role="status">
+        <img src="/console/assets/icon.svg" alt="" width="40" height="40" />
+        <h1>The server does not answer</h1>
+        <p>You stay signed in. The console tries again every 2 seconds.</p>
+        <p class="muted">{reason}</p>
       </div>
     </main>
   );

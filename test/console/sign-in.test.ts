@@ -144,6 +144,18 @@ test('the session is in the storage of its tab alone: no cookie, nothing that ou
   await page.context().close();
 });
 
+test('a server that does not answer for a while does not sign anybody out', async () => {
+  const { page } = await openPage(browser);
+  await page.goto(await signInLink(running.stoa, running.url, 'alice'));
+  await page.locator('.connection.live').waitFor();
+  await page.route('**/v1/console/session', (route) => route.abort());
+  await page.reload();
+  await page.getByText('The server does not answer').waitFor();
+  await page.unroute('**/v1/console/session');
+  await page.locator('.connection.live').waitFor();
+  await page.context().close();
+});
+
 test('a page of another origin can neither exchange a code nor use a session', async () => {
   const code = await codeFor(running.alice);
   const headers = { origin: 'https://evil.example' };
