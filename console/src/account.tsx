@@ -5,6 +5,7 @@ import { useObservable } from './observable.js';
 import { href, navigate, route } from './router.js';
 import { signOut } from './session.js';
 import { nextTheme, theme } from './theme.js';
+import { sentenceCase } from './ui/format.js';
 import { Icon } from './ui/parts.js';
 
 export function Account() {
@@ -17,7 +18,7 @@ export function Account() {
       <div class="account-buttons">
         <button type="button" class="button quiet" onClick={nextTheme} title={`Colours: ${chosen}`}>
           <Icon name="sun" />
-          <span>{chosen}</span>
+          <span>{sentenceCase(chosen)}</span>
         </button>
         <button type="button" class="button quiet" onClick={() => void signOut()}>
           Sign out

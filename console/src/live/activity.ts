@@ -14,7 +14,7 @@ export interface Speaker {
 
 export interface Activity {
   readonly wroteAtMs: number | undefined;
-  readonly wrote: string | undefined;
+  readonly wrote: ChangeItem | undefined;
   readonly saidAtMs: number | undefined;
 }
 
@@ -96,7 +96,7 @@ export class Activities {
       const known = this.#byAgent.get(key) ?? nothingYet;
       if (isMessage) this.#byAgent.set(key, { ...known, saidAtMs: Math.max(atMs, known.saidAtMs ?? 0) });
       else if (atMs >= (known.wroteAtMs ?? 0))
-        this.#byAgent.set(key, { ...known, wroteAtMs: atMs, wrote: keyText(change) });
+        this.#byAgent.set(key, { ...known, wroteAtMs: atMs, wrote: change });
     }
   }
 

@@ -74,9 +74,9 @@ export function Chart({
         ))}
       </svg>
       <p class="chart-scale">
-        <span>{clockText(fromMs)}</span>
+        <span>{clockText(fromMs, span)}</span>
         {note === undefined ? null : <span>{note}</span>}
-        <span>{clockText(toMs)}</span>
+        <span>{clockText(toMs, span)}</span>
       </p>
     </figure>
   );

@@ -29,6 +29,9 @@ function agoText(atMs: number, nowMs: number): string {
 
 const exactFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', hourCycle: 'h23' });
+const minuteFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'short', hourCycle: 'h23' });
+/** Over a longer time nobody reads the seconds. */
+const secondsSpanMs = 15 * 60_000;
 
 export function exactText(atMs: number): string {
   return `${exactFormat.format(atMs)} (${new Date(atMs).toISOString()})`;
@@ -42,8 +45,9 @@ export function startExactTimes(): void {
   });
 }
 
-export function clockText(atMs: number): string {
-  return clockFormat.format(atMs);
+/** The time of day at an end of a scale that is this long. */
+export function clockText(atMs: number, spanMs: number): string {
+  return (spanMs > secondsSpanMs ? minuteFormat : clockFormat).format(atMs);
 }
 
 /** One clock for all times on the page. */
@@ -73,9 +77,10 @@ export function Ago({ at }: { at: number | string | null | undefined }) {
   return <time dateTime={new Date(atMs).toISOString()}>{agoText(atMs, now)}</time>;
 }
 
-/** How long something has lasted. */
-export function Since({ at }: { at: number | string }) {
+/** How long something has lasted; with `isShort` in one unit, for columns. */
+export function Since({ at, isShort = false }: { at: number | string; isShort?: boolean }) {
   const now = useClock();
   const atMs = typeof at === 'string' ? Date.parse(at) : at;
-  return <time dateTime={new Date(atMs).toISOString()}>{durationText(now - atMs)}</time>;
+  const text = durationText(now - atMs);
+  return <time dateTime={new Date(atMs).toISOString()}>{isShort ? text.split(' ', 1)[0] : text}</time>;
 }

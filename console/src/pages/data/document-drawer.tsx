@@ -6,6 +6,7 @@ import { quoted, userFlag } from '../../stoa.js';
 import { useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, say } from '../../ui/dialog.js';
+import { AgentName } from '../../ui/agent-name.js';
 import { Drawer } from '../../ui/drawer.js';
 import { countText, plural, visible } from '../../ui/format.js';
 import { JsonTree } from '../../ui/json-tree.js';
@@ -143,12 +144,10 @@ function Facts({ document: found }: { document: DataDocument }) {
     <dl class="fields document-facts">
       <Field name="Version">{found.version}</Field>
       <Field name="Written">
-        <Ago at={found.updatedAt} /> by{' '}
-        {found.updatedByAgent === null ? 'no named agent' : visible(found.updatedByAgent)}
+        <Ago at={found.updatedAt} /> by <Writer name={found.updatedByAgent} user={found.userId} />
       </Field>
       <Field name="Created">
-        <Ago at={found.createdAt} /> by{' '}
-        {found.createdByAgent === null ? 'no named agent' : visible(found.createdByAgent)}
+        <Ago at={found.createdAt} /> by <Writer name={found.createdByAgent} user={found.userId} />
       </Field>
       <Field name="Read">
         <Reads document={found} />
@@ -166,6 +165,10 @@ function Facts({ document: found }: { document: DataDocument }) {
   );
 }
 
+function Writer({ name, user }: { name: string | null; user: string }) {
+  return name === null ? <>no named agent</> : <AgentName name={name} user={user} />;
+}
+
 /** A write counts as the last access too, so an access at the time of the last write is not a read. */
 function Reads({ document: found }: { document: DataDocument }) {
   if (found.accessCount === 0) return <span class="none">never by an agent</span>;
@@ -175,7 +178,8 @@ function Reads({ document: found }: { document: DataDocument }) {
       {plural(found.accessCount, 'time')} by agents,{' '}
       {isSinceWrite ? (
         <>
-          last <Ago at={found.lastAccessedAt} /> by {visible(found.lastAccessedByAgent ?? 'no named agent')}
+          last <Ago at={found.lastAccessedAt} /> by{' '}
+          <Writer name={found.lastAccessedByAgent} user={found.userId} />
         </>
       ) : (
         'not since the last write'

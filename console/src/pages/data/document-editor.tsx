@@ -76,7 +76,7 @@ export function DocumentEditor({ document: found, onDone }: { document: DataDocu
         <span>{conflict === undefined ? 'Value as JSON' : 'Yours'}</span>
         <textarea
           class="mono"
-          rows={16}
+          rows={conflict === undefined ? 16 : 8}
           spellcheck={false}
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, navigate, route, setQuery } from '../../router.js';
 import { quoted, userFlag } from '../../stoa.js';
-import { useLoaded } from '../../load.js';
+import { type Loaded, useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, say } from '../../ui/dialog.js';
 import { countText, plural, sizeText, visible } from '../../ui/format.js';
@@ -13,12 +13,14 @@ import { VirtualList } from '../../ui/virtual-list.js';
 import { useThrottledRound } from '../../live/throttled.js';
 import { DocumentDrawer } from './document-drawer.js';
 import { useKeys } from './keys.js';
+import { NewestDocuments } from './newest.js';
 import { type TreeRow, treeRows } from './tree.js';
 
 export function DataPage() {
   const { path, query } = useObservable(route);
   const [, namespace, key] = path;
   const prefix = query.get('prefix') ?? '';
+  const namespaces = useNamespaces();
   return (
     <div class="with-drawer">
       <section class="main-column" aria-label="Data">
@@ -37,10 +39,10 @@ export function DataPage() {
           )}
         </header>
         <div class={`data-columns ${namespace === undefined ? '' : 'chosen'}`}>
-          <Namespaces chosen={namespace} />
+          <Namespaces loaded={namespaces} chosen={namespace} />
           {namespace === undefined ? (
             <div class="data-none">
-              <Empty title="Choose a namespace">Its keys are shown here as a tree.</Empty>
+              <NewestDocuments isEmpty={namespaces.value?.items.length === 0} />
             </div>
           ) : (
             <KeyTree key={namespace} namespace={namespace} prefix={prefix} chosen={key} />
@@ -61,14 +63,22 @@ export function DataPage() {
 
 const namespacesMax = 1_000;
 
-function Namespaces({ chosen }: { chosen: string | undefined }) {
+type NamespacePage = Awaited<
+  ReturnType<ReturnType<ReturnType<typeof useWorld>['view']['stoa']['data']>['listNamespaces']>
+>;
+
+function useNamespaces(): Loaded<NamespacePage> {
   const { view } = useWorld();
   const round = useThrottledRound(({ domain }) => domain === 'data', 3_000);
-  const loaded = useLoaded(
+  return useLoaded(
     (signal) => view.stoa.data().listNamespaces({ limit: namespacesMax, signal }),
     [view.session.token, view.user],
     round,
   );
+}
+
+function Namespaces({ loaded, chosen }: { loaded: Loaded<NamespacePage>; chosen: string | undefined }) {
+  const { view } = useWorld();
   const items = loaded.value?.items ?? [];
   return (
     <nav class="namespaces" aria-label="Namespaces">
@@ -77,13 +87,15 @@ function Namespaces({ chosen }: { chosen: string | undefined }) {
       ) : null}
       {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
       {loaded.isLoading ? <Loading /> : null}
-      {loaded.value !== undefined && items.length === 0 ? (
-        <Empty title="No documents yet" command={`stoa data set greeting hello${userFlag(view)}`} />
-      ) : null}
-      <ul>
+      {loaded.value !== undefined && items.length === 0 ? <p class="muted hint">No namespaces</p> : null}
+      <ul data-list>
         {items.map(({ namespace, count, sizeBytes }) => (
           <li key={namespace}>
-            <a href={href(['data', namespace])} aria-current={namespace === chosen ? 'page' : undefined}>
+            <a
+              data-row
+              href={href(['data', namespace])}
+              aria-current={namespace === chosen ? 'page' : undefined}
+            >
               <span class="clip">{visible(namespace)}</span>
               <span class="muted">
                 {countText(count)} · {sizeText(sizeBytes)}
@@ -136,6 +148,7 @@ function KeyTree({
               type="button"
               class="tree-row"
               data-row
+              tabIndex={-1}
               aria-expanded={row.isOpen}
               style={{ paddingLeft: `${12 + row.depth * 16}px` }}
               onClick={() => toggle(row.path)}
@@ -148,6 +161,8 @@ function KeyTree({
             <a
               class={`tree-row ${row.item.key === chosen ? 'chosen' : ''}`}
               data-row
+              tabIndex={-1}
+              aria-current={row.item.key === chosen ? 'true' : undefined}
               style={{ paddingLeft: `${34 + row.depth * 16}px` }}
               href={href(['data', namespace, row.item.key], { prefix })}
             >

@@ -5,7 +5,7 @@ import { useWorld } from '../../live/use-world.js';
 import { shortId, visible } from '../../ui/format.js';
 import { CopyButton } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
-import { keyText } from '../../live/activity.js';
+import { type Speaker, keyText } from '../../live/activity.js';
 import type { RoomNames } from '../../live/room-names.js';
 import { placeOf } from '../places.js';
 
@@ -14,10 +14,12 @@ export function ChangeRow(props: {
   position: string | undefined;
   isShared: boolean;
   rooms: RoomNames;
+  speakers: ReadonlyMap<string, Speaker>;
 }) {
-  const { change, position, isShared, rooms } = props;
+  const { change, position, isShared, rooms, speakers } = props;
   const to = placeOf(change);
-  const name = useName(change, rooms);
+  const name = useName(change, rooms, speakers);
+  const facts = factsText(change);
   const content = (
     <>
       <span class="change-at">
@@ -25,8 +27,8 @@ export function ChangeRow(props: {
       </span>
       <span class={`change-kind ${change.domain}`}>{change.kind}</span>
       <span class={`clip ${change.domain === 'data' ? 'mono' : ''}`}>{visible(name)}</span>
-      <span class="clip muted">{visible(factsText(change))}</span>
-      <span class="clip change-by">{visible(change.agent ?? change.user ?? '')}</span>
+      <span class="clip muted">{facts === name ? '' : visible(facts)}</span>
+      <span class="clip change-by">{visible(byWhom(change, speakers))}</span>
     </>
   );
   return (
@@ -34,7 +36,7 @@ export function ChangeRow(props: {
       {to === undefined ? (
         <span class="change-line">{content}</span>
       ) : (
-        <a class="change-line" data-row href={to}>
+        <a class="change-line" data-row tabIndex={-1} href={to}>
           {content}
         </a>
       )}
@@ -50,7 +52,7 @@ export function ChangeRow(props: {
 }
 
 /** What people call the thing: the key of a document, the name of an agent or a room, the command of a task. */
-function useName(change: ChangeItem, rooms: RoomNames): string {
+function useName(change: ChangeItem, rooms: RoomNames, speakers: ReadonlyMap<string, Speaker>): string {
   const { agents, tasks } = useWorld();
   const { id, domain, facts } = change;
   if (domain === 'data') return keyText(change);
@@ -59,8 +61,13 @@ function useName(change: ChangeItem, rooms: RoomNames): string {
     agents.items.get(id)?.name ??
     tasks.items.get(id)?.command ??
     rooms.get(typeof room === 'string' ? room : id) ??
-    shortId(id)
+    (speakers.get(id)?.name || shortId(id))
   );
+}
+
+/** A public room hides the agent of an author, but not the identity. */
+function byWhom({ agent, user, facts }: ChangeItem, speakers: ReadonlyMap<string, Speaker>): string {
+  return agent ?? speakers.get(String(facts?.['from']))?.name ?? user ?? '';
 }
 
 function factsText({ facts, domain, version }: ChangeItem): string {

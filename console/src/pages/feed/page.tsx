@@ -9,6 +9,7 @@ import { userFlag } from '../../stoa.js';
 import { plural } from '../../ui/format.js';
 import { Button, Empty, Loading, Problem } from '../../ui/parts.js';
 import { VirtualList } from '../../ui/virtual-list.js';
+import { useAuthors } from '../rooms/authors.js';
 import { ChangeRow } from './change-row.js';
 import { useFeed } from './use-feed.js';
 
@@ -42,6 +43,7 @@ export function FeedPage() {
       ),
     [feed.items, domain, words],
   );
+  const speakers = useAuthors(useMemo(() => identitiesOf(items), [items]));
   const shown = at === undefined ? undefined : items.find(({ seq }) => String(seq) === at);
   const isMissing = at !== undefined && shown === undefined && !feed.isLoading;
   const isAtEnd = feed.windows === null || feed.windows >= windowsMax;
@@ -100,6 +102,7 @@ export function FeedPage() {
               position={live.positionOf(change.seq) ?? position ?? live.position}
               isShared={String(change.seq) === at}
               rooms={rooms}
+              speakers={speakers}
             />
           )}
           onEnd={feed.readEarlier}
@@ -117,6 +120,19 @@ export function FeedPage() {
       </div>
     </section>
   );
+}
+
+/** Profiles that are read for the names in the newest rows. */
+const speakersMax = 24;
+
+function identitiesOf(items: readonly ChangeItem[]): string[] {
+  const found = new Set<string>();
+  for (const { kind, id, facts } of items) {
+    if (found.size >= speakersMax) break;
+    if (kind === 'identity.registered') found.add(id);
+    else if (kind === 'message.posted' && typeof facts?.['from'] === 'string') found.add(facts['from']);
+  }
+  return [...found];
 }
 
 function rowKey({ seq, kind, id }: ChangeItem): string {

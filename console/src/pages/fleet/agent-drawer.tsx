@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import { href, navigate } from '../../router.js';
 import { useLoaded } from '../../load.js';
-import type { Activity } from '../../live/activity.js';
+import { type Activity, keyText } from '../../live/activity.js';
 import type { AgentAnswer, World } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, attempt, say } from '../../ui/dialog.js';
@@ -12,8 +12,9 @@ import { plural, shortId, visible } from '../../ui/format.js';
 import { Button, Copyable, Empty, Field, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
 import { historyOf } from '../../live/history.js';
+import { placeOf } from '../places.js';
 import { LeaseLeft } from './rows.js';
-import { type HeldTasks, presenceTones, stateTones } from './model.js';
+import { type HeldTasks, stateTones, waitOf } from './model.js';
 
 export function AgentDrawer(props: {
   id: string;
@@ -35,6 +36,7 @@ export function AgentDrawer(props: {
       </Drawer>
     );
   const task = held.of(agent);
+  const wait = waitOf(agent, task);
   return (
     <Drawer
       title={visible(agent.name)}
@@ -46,19 +48,11 @@ export function AgentDrawer(props: {
         <Field name="State">
           <Status name={agent.status} tone={stateTones[agent.status]} /> for <Since at={agent.updated_at} />
         </Field>
-        <Field name="Presence">
-          <Status
-            name={agent.presence === 'none' ? 'absent' : agent.presence}
-            tone={presenceTones[agent.presence]}
-          />
-        </Field>
-        {agent.lease === null ? null : (
-          <Field name="Lease">
-            <LeaseLeft agent={agent} /> {visible(agent.lease.holder)},{' '}
-            <span class="whole">fence {agent.lease.fence}</span>
+        {agent.error_message === null ? null : (
+          <Field name="Error">
+            <span class="complaint">{visible(agent.error_message)}</span>
           </Field>
         )}
-        {agent.error_message === null ? null : <Field name="Error">{visible(agent.error_message)}</Field>}
         <Field name="Working on">
           {task === undefined ? (
             <span class="none">nothing</span>
@@ -69,11 +63,28 @@ export function AgentDrawer(props: {
             </>
           )}
         </Field>
+        {wait === undefined ? null : (
+          <Field name="Waits for">
+            <span class={`wait ${wait.tone}`}>{wait.text}</span>
+          </Field>
+        )}
+        <Field name="Lease">
+          <LeaseLeft agent={agent} />
+        </Field>
+        {agent.lease === null ? null : (
+          <Field name="Held at">
+            {visible(agent.lease.holder)}, fence {agent.lease.fence}
+          </Field>
+        )}
         <Field name="Last message">
           <Ago at={activity?.saidAtMs} />
         </Field>
         <Field name="Last write">
-          {activity?.wrote === undefined ? null : <code>{visible(activity.wrote)}</code>}{' '}
+          {activity?.wrote === undefined ? null : (
+            <a class="mono" href={placeOf(activity.wrote)}>
+              {visible(keyText(activity.wrote))}
+            </a>
+          )}{' '}
           <Ago at={activity?.wroteAtMs} />
         </Field>
         <Field name="Last heartbeat">

@@ -1,4 +1,4 @@
-/** The strip on top of the fleet: four counts, always in the same place, that open into lists. */
+/** The strip on top of the fleet: four counts, always in the same place, each with its first case; they open into lists. */
 import { useMemo, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { href } from '../../router.js';
@@ -10,7 +10,14 @@ import { Ago } from '../../ui/time.js';
 import { answerQuestion } from '../work/actions.js';
 import { attentionOf, isLow, useDisk } from './attention.js';
 
-type Tile = 'questions' | 'exhausted' | 'lost' | 'disk';
+interface Tile {
+  readonly name: 'questions' | 'exhausted' | 'gone' | 'disk';
+  readonly count: string;
+  readonly label: string;
+  /** The first case, so that nobody has to open the list to know it. */
+  readonly first: string;
+  readonly tone: 'calm' | 'warn' | 'bad';
+}
 
 const listedMax = 20;
 
@@ -21,51 +28,69 @@ export function AttentionStrip({
   agents: readonly AgentAnswer[];
   tasks: readonly ListedTask[];
 }) {
-  const { questions, exhausted, lost, broken } = useMemo(() => attentionOf(agents, tasks), [agents, tasks]);
+  const { questions, exhausted, gone } = useMemo(() => attentionOf(agents, tasks), [agents, tasks]);
   const disk = useDisk();
-  const [open, setOpen] = useState<Tile | undefined>(undefined);
-  const gone = [...lost, ...broken.filter((agent) => !lost.includes(agent))];
-  const tile = (name: Tile, count: string, label: string, isCalm: boolean) => (
-    <button
-      type="button"
-      class={`tile ${isCalm ? 'calm' : 'needs'}`}
-      aria-expanded={open === name}
-      onClick={() => setOpen(open === name ? undefined : name)}
-    >
-      <strong>{count}</strong>
-      <span>{label}</span>
-    </button>
-  );
-  const isDiskCalm = disk === undefined || !isLow(disk);
+  const [open, setOpen] = useState<Tile['name'] | undefined>(undefined);
+  const counted = (
+    name: Tile['name'],
+    count: number,
+    label: string,
+    first: string | undefined,
+    tone: Tile['tone'],
+  ): Tile => ({
+    name,
+    count: countText(count),
+    label,
+    first: visible(first ?? 'none'),
+    tone: count === 0 ? 'calm' : tone,
+  });
+  const tiles: Tile[] = [
+    counted(
+      'questions',
+      questions.length,
+      questions.length === 1 ? 'question waiting' : 'questions waiting',
+      questions[0] && `${questions[0].claimed_by ?? 'nobody'}: ${questions[0].question ?? ''}`,
+      'warn',
+    ),
+    counted(
+      'exhausted',
+      exhausted.length,
+      exhausted.length === 1 ? 'task out of attempts' : 'tasks out of attempts',
+      exhausted[0]?.command,
+      'bad',
+    ),
+    counted(
+      'gone',
+      gone.length,
+      gone.length === 1 ? 'agent lost or in error' : 'agents lost or in error',
+      gone.length === 0 ? undefined : gone.map(({ name }) => name).join(', '),
+      'bad',
+    ),
+  ];
+  if (disk !== undefined)
+    tiles.push({
+      name: 'disk',
+      count: `${Math.round((disk.freeBytes / disk.sizeBytes) * 100)} %`,
+      label: isLow(disk) ? 'of the disk left' : 'of the disk free',
+      first: `${sizeText(disk.freeBytes)} of ${sizeText(disk.sizeBytes)}`,
+      tone: isLow(disk) ? 'bad' : 'calm',
+    });
   return (
     <div class="attention">
       <div class="tiles" role="group" aria-label="What needs a person">
-        {tile(
-          'questions',
-          countText(questions.length),
-          questions.length === 1 ? 'question waiting' : 'questions waiting',
-          questions.length === 0,
-        )}
-        {tile(
-          'exhausted',
-          countText(exhausted.length),
-          exhausted.length === 1 ? 'task out of attempts' : 'tasks out of attempts',
-          exhausted.length === 0,
-        )}
-        {tile(
-          'lost',
-          countText(gone.length),
-          gone.length === 1 ? 'agent lost or in error' : 'agents lost or in error',
-          gone.length === 0,
-        )}
-        {disk === undefined
-          ? null
-          : tile(
-              'disk',
-              `${Math.round((disk.freeBytes / disk.sizeBytes) * 100)} %`,
-              isDiskCalm ? 'of the disk free' : 'of the disk left',
-              isDiskCalm,
-            )}
+        {tiles.map(({ name, count, label, first, tone }) => (
+          <button
+            key={name}
+            type="button"
+            class={`tile ${tone}`}
+            aria-expanded={open === name}
+            onClick={() => setOpen(open === name ? undefined : name)}
+          >
+            <strong>{count}</strong>
+            <span class="clip">{label}</span>
+            <span class="tile-first clip">{first.slice(0, firstShown)}</span>
+          </button>
+        ))}
       </div>
       {open === undefined ? null : (
         <div class="attention-list">
@@ -73,7 +98,7 @@ export function AttentionStrip({
           {open === 'exhausted' ? (
             <TaskLinks tasks={exhausted} empty="Every failed task has attempts left." />
           ) : null}
-          {open === 'lost' ? <AgentLinks agents={gone} /> : null}
+          {open === 'gone' ? <AgentLinks agents={gone} /> : null}
           {open === 'disk' && disk !== undefined ? (
             <p>
               {sizeText(disk.freeBytes)} of {sizeText(disk.sizeBytes)} are free.{' '}
@@ -85,6 +110,9 @@ export function AttentionStrip({
     </div>
   );
 }
+
+/** More does not fit, and a text can be long. */
+const firstShown = 200;
 
 function Questions({ tasks }: { tasks: readonly ListedTask[] }) {
   const world = useWorld();
@@ -118,8 +146,8 @@ function TaskLinks({ tasks, empty }: { tasks: readonly ListedTask[]; empty: stri
     <ul>
       {tasks.slice(0, listedMax).map((task) => (
         <li key={task.id}>
-          <Line to={href(['work', task.id])} text={task.command}>
-            {visible(task.error ?? task.reason ?? '')} · <Ago at={task.updated_at} />
+          <Line to={href(['work', task.id])} text={task.command} at={task.updated_at}>
+            {visible(task.error ?? task.reason ?? '')}
           </Line>
         </li>
       ))}
@@ -134,9 +162,10 @@ function AgentLinks({ agents }: { agents: readonly AgentAnswer[] }) {
     <ul>
       {agents.slice(0, listedMax).map((agent) => (
         <li key={agent.agent_id}>
-          <Line to={href(['fleet', agent.agent_id])} text={agent.name}>
-            {agent.status === 'error' ? visible(agent.error_message ?? 'in error') : 'lost'} · last heartbeat{' '}
-            <Ago at={agent.last_heartbeat_at} />
+          <Line to={href(['fleet', agent.agent_id])} text={agent.name} at={agent.last_heartbeat_at}>
+            {agent.status === 'error'
+              ? visible(agent.error_message ?? 'in error')
+              : 'lost: no heartbeat since'}
           </Line>
         </li>
       ))}
@@ -145,10 +174,16 @@ function AgentLinks({ agents }: { agents: readonly AgentAnswer[] }) {
   );
 }
 
-function Line({ to, text, children }: { to: string; text: string; children: ComponentChildren }) {
+function Line(props: { to: string; text: string; at: string | null; children: ComponentChildren }) {
   return (
-    <p class="clip">
-      <a href={to}>{visible(text)}</a> <span class="muted">{children}</span>
+    <p class="attention-line">
+      <a class="clip" href={props.to}>
+        {visible(props.text)}
+      </a>
+      <span class="muted clip">{props.children}</span>
+      <span class="muted">
+        <Ago at={props.at} />
+      </span>
     </p>
   );
 }

@@ -3,16 +3,14 @@ import type { Disk } from '../../live/metrics.js';
 import type { AgentAnswer, ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
 import { useObservable } from '../../observable.js';
+import { isLost } from './model.js';
 
 export interface Attention {
   readonly questions: readonly ListedTask[];
   readonly exhausted: readonly ListedTask[];
-  readonly lost: readonly AgentAnswer[];
-  readonly broken: readonly AgentAnswer[];
+  /** Lost, or in error. */
+  readonly gone: readonly AgentAnswer[];
 }
-
-/** Nobody expects heartbeats of these. */
-const atRest: readonly AgentAnswer['status'][] = ['stopped', 'stopping', 'hibernating'];
 
 export function attentionOf(agents: readonly AgentAnswer[], tasks: readonly ListedTask[]): Attention {
   return {
@@ -22,8 +20,7 @@ export function attentionOf(agents: readonly AgentAnswer[], tasks: readonly List
     exhausted: tasks
       .filter(({ status, attempts, max_attempts }) => status === 'failed' && attempts >= max_attempts)
       .toSorted((a, b) => (a.updated_at > b.updated_at ? -1 : 1)),
-    lost: agents.filter(({ presence, status }) => presence === 'lost' && !atRest.includes(status)),
-    broken: agents.filter(({ status }) => status === 'error'),
+    gone: agents.filter((agent) => agent.status === 'error' || isLost(agent)),
   };
 }
 

@@ -33,6 +33,37 @@ export const presenceTones: Readonly<Record<AgentAnswer['presence'], Tone>> = {
   none: 'calm',
 };
 
+/** Nobody expects heartbeats of these. */
+const atRest: readonly AgentState[] = ['stopped', 'stopping', 'hibernating'];
+
+/** Its lease has ended, although nobody stopped it. */
+export function isLost({ presence, status }: AgentAnswer): boolean {
+  return presence === 'lost' && !atRest.includes(status);
+}
+
+export interface Wait {
+  readonly text: string;
+  readonly tone: Tone;
+}
+
+const waitIn: Readonly<Record<AgentState, Wait | undefined>> = {
+  error: { text: 'a person', tone: 'bad' },
+  running: { text: 'a task', tone: 'calm' },
+  idle: { text: 'a task', tone: 'calm' },
+  provisioning: { text: 'its start', tone: 'calm' },
+  stopping: { text: 'its end', tone: 'calm' },
+  hibernating: { text: 'a wake', tone: 'calm' },
+  stopped: undefined,
+};
+
+/** What has to happen before the agent goes on. Undefined while it works, and after its end. */
+export function waitOf(agent: AgentAnswer, task: ListedTask | undefined): Wait | undefined {
+  if (agent.status === 'error') return waitIn.error;
+  if (isLost(agent)) return { text: 'a heartbeat', tone: 'bad' };
+  if (task?.status === 'input_required') return { text: 'an answer', tone: 'warn' };
+  return task === undefined ? waitIn[agent.status] : undefined;
+}
+
 export type FleetRow =
   | { readonly kind: 'group'; readonly state: AgentState; readonly count: number }
   | { readonly kind: 'agent'; readonly agent: AgentAnswer };

@@ -1,5 +1,5 @@
 /** The fleet: what runs where, by whom, since when, and what it waits for. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { route, setQuery } from '../../router.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
@@ -9,13 +9,14 @@ import { useOwners } from '../../live/projects.js';
 import type { AgentAnswer, ListedTask } from '../../live/world.js';
 import { plural } from '../../ui/format.js';
 import { Empty, Loading, Problem } from '../../ui/parts.js';
+import { useHold } from '../../ui/hold.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { useIsNarrow } from '../../ui/narrow.js';
 import { useAuthors } from '../rooms/authors.js';
 import { AgentDrawer } from './agent-drawer.js';
 import { AgentRow, GroupRow, fleetHref } from './rows.js';
 import { AttentionStrip } from './attention-strip.js';
-import { type FleetRow, HeldTasks, fleetRows } from './model.js';
+import { type AgentState, type FleetRow, HeldTasks, fleetRows } from './model.js';
 import { PresenceChart } from './presence-chart.js';
 
 /** Heartbeats are not in the feed, so leases are read again. */
@@ -34,10 +35,11 @@ export function FleetPage() {
   const activities = useActivities();
   const speakers = useAuthors(activities.speakers.slice(-speakersMax));
   const isNarrow = useIsNarrow();
-  const [isHeld, setHeld] = useState(false);
+  const { isHeld, hold } = useHold();
   useLeases(agents.length);
   const rows = useHeldRows(agents, wanted, isHeld);
   const held = useHeldTasks(agents, tasks);
+  const busy = useMemo(() => busyIn(agents, held), [agents, held]);
   const chosen = path[1];
   const agent = chosen === undefined ? undefined : records.items.get(chosen);
   return (
@@ -63,7 +65,7 @@ export function FleetPage() {
         {!state.isComplete && agents.length === 0 && state.failure === undefined ? (
           <Loading />
         ) : (
-          <div class="list-frame" onPointerEnter={() => setHeld(true)} onPointerLeave={() => setHeld(false)}>
+          <div class="list-frame" onPointerMove={hold} onKeyDown={hold}>
             <ColumnNames />
             <VirtualList<FleetRow>
               items={rows}
@@ -74,7 +76,7 @@ export function FleetPage() {
               keyOf={(row) => (row.kind === 'group' ? `group ${row.state}` : row.agent.agent_id)}
               row={(row) =>
                 row.kind === 'group' ? (
-                  <GroupRow state={row.state} count={row.count} />
+                  <GroupRow state={row.state} count={row.count} busyCount={busy.get(row.state) ?? 0} />
                 ) : (
                   <AgentRow
                     agent={row.agent}
@@ -112,6 +114,14 @@ export function FleetPage() {
   );
 }
 
+/** How many agents of each state have a task. */
+function busyIn(agents: readonly AgentAnswer[], held: HeldTasks): ReadonlyMap<AgentState, number> {
+  const counts = new Map<AgentState, number>();
+  for (const agent of agents)
+    if (held.of(agent) !== undefined) counts.set(agent.status, (counts.get(agent.status) ?? 0) + 1);
+  return counts;
+}
+
 function narrowHeight({ kind }: FleetRow): number {
   return kind === 'group' ? 40 : 56;
 }
@@ -120,15 +130,17 @@ function ColumnNames() {
   return (
     <div class="fleet-columns" aria-hidden="true">
       <span>Agent</span>
-      <span>Presence</span>
+      <span>Lease, held at</span>
       <span>Working on</span>
-      <span>Last message</span>
+      <span>Since</span>
+      <span>Waits for</span>
+      <span>Message</span>
       <span>Last write</span>
     </div>
   );
 }
 
-/** While the pointer is on the list, rows change in place and do not move. */
+/** While somebody moves in the list, rows change in place and stay where they are. */
 function useHeldRows(agents: readonly AgentAnswer[], wanted: string, isHeld: boolean): readonly FleetRow[] {
   const shown = useRef<{ wanted: string; rows: readonly FleetRow[] }>({ wanted: '', rows: [] });
   return useMemo(() => {

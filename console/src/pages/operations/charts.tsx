@@ -12,10 +12,10 @@ export function Charts() {
   const fromMs = Math.max(toMs - readingsMax * readEveryMs, Math.min(readings[0]?.atMs ?? 0, toMs - 60_000));
   const scale = { fromMs, toMs };
   return (
-    <section class="box charts" aria-label="Charts">
+    <section class="box charts whole-row" aria-label="Charts">
       <Chart title="Requests a second" points={rates(readings, 'requests')} text={rateText} {...scale} />
-      <Chart title="Latency, median" points={times(readings, 0.5)} text={timeText} {...scale} />
-      <Chart title="Latency, 99 %" points={times(readings, 0.99)} text={timeText} {...scale} />
+      <Chart title="Latency p50" points={times(readings, 0.5)} text={timeText} {...scale} />
+      <Chart title="Latency p99" points={times(readings, 0.99)} text={timeText} {...scale} />
       <Chart title="Commits a second" points={rates(readings, 'commits')} text={rateText} {...scale} />
       <Chart
         title="Memory"

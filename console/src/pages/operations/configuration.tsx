@@ -14,7 +14,7 @@ export function Configuration() {
     .filter(({ name, about, origin }) => `${name} ${about} ${origin}`.toLowerCase().includes(wanted))
     .toSorted((a, b) => Number(a.origin === 'default') - Number(b.origin === 'default'));
   return (
-    <section class="box">
+    <section class="box whole-row">
       <header class="box-head">
         <h2>Configuration</h2>
         <input

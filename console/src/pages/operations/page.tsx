@@ -7,6 +7,7 @@ import { Empty, Field, Loading, Problem, Status } from '../../ui/parts.js';
 import { durationText, useClock } from '../../ui/time.js';
 import { AccountBox } from '../../account.js';
 import { route } from '../../router.js';
+import { isLow, useDisk } from '../fleet/attention.js';
 import { Backups } from './backups.js';
 import { Charts } from './charts.js';
 import { Configuration } from './configuration.js';
@@ -44,20 +45,20 @@ function OperatorCards() {
     <>
       {status.failure === undefined ? null : <Problem failure={status.failure} onRetry={status.reload} />}
       <Charts />
-      <section class="box">
+      <section class="box whole-row">
         <h2>Health</h2>
         {status.value === undefined ? <Loading rows={4} /> : <Health status={status.value} />}
       </section>
-      <Doctor />
-      <section class="box">
-        <h2>Servers</h2>
-        {status.value === undefined ? <Loading rows={2} /> : <Servers status={status.value} />}
-      </section>
+      <Backups />
       <section class="box">
         <h2>Storage</h2>
         {status.value === undefined ? <Loading rows={4} /> : <Storage status={status.value} />}
       </section>
-      <Backups />
+      <Doctor />
+      <section class={`box ${(status.value?.servers.length ?? 0) > 0 ? 'whole-row' : ''}`}>
+        <h2>Servers</h2>
+        {status.value === undefined ? <Loading rows={2} /> : <Servers status={status.value} />}
+      </section>
       <Configuration />
     </>
   );
@@ -66,6 +67,7 @@ function OperatorCards() {
 type ServerStatus = Awaited<ReturnType<ReturnType<typeof useWorld>['view']['stoa']['admin']['status']>>;
 
 function Health({ status }: { status: ServerStatus }) {
+  const disk = useDisk();
   return (
     <dl class="fields health">
       <Field name="Writes">
@@ -82,6 +84,12 @@ function Health({ status }: { status: ServerStatus }) {
         {status.engine}, {status.shards} {status.shards === 1 ? 'shard' : 'shards'}
         {status.sync_writes ? '' : ', writes are not synced'}
       </Field>
+      {disk === undefined ? null : (
+        <Field name="Disk">
+          {isLow(disk) ? <Status name="nearly full" tone="bad" /> : null} {sizeText(disk.freeBytes)} of{' '}
+          {sizeText(disk.sizeBytes)} free
+        </Field>
+      )}
       <Field name="Streams">{countText(status.streams)}</Field>
       <Field name="Timers">
         {status.expiry_backlog_ms > 1_000 ? `${durationText(status.expiry_backlog_ms)} late` : 'on time'}

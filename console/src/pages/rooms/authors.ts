@@ -81,7 +81,7 @@ export function proofText(
 ): Proof {
   if (message.server_signed === true)
     return {
-      text: 'signed by the server',
+      text: 'server-signed',
       about: 'The author used a token. The server signed the message for the author.',
       tone: 'calm',
     };

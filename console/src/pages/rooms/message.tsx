@@ -1,7 +1,7 @@
 /** One message with its author, and how far the author is proven. */
 import type { RoomMessage } from '../../../../src/client/index.js';
 import { href } from '../../router.js';
-import { shortId, visible } from '../../ui/format.js';
+import { plural, shortId, visible } from '../../ui/format.js';
 import { Status } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
 import { type Author, proofText } from './authors.js';
@@ -12,11 +12,25 @@ export function Message(props: {
   shown: ShownMessage;
   author: Author | undefined;
   isChosen?: boolean;
+  /** The message that this one replies to, where it is known. */
+  about?: RoomMessage | undefined;
+  replyCount?: number | undefined;
 }) {
   const { message, isVerified } = props.shown;
   const { text, about, tone } = proofText(message, props.author, isVerified);
   return (
     <article class={`message ${props.isChosen === true ? 'chosen' : ''}`}>
+      <span class="avatar" aria-hidden="true">
+        {visible(message.from_name || '?')
+          .slice(0, 1)
+          .toUpperCase()}
+      </span>
+      {props.about === undefined ? null : (
+        <p class="about clip">
+          {visible(props.about.from_name || shortId(props.about.from))}:{' '}
+          {visible(props.about.body.slice(0, aboutShown))}
+        </p>
+      )}
       <header>
         <strong>{visible(message.from_name || shortId(message.from))}</strong>
         <Standing message={message} />
@@ -25,13 +39,19 @@ export function Message(props: {
           <Status name={text} tone={tone} />
         </span>
         <a href={href(['rooms', props.room, message.pid ?? message.id])}>
-          {message.pid === undefined ? 'Thread' : 'In reply'}
+          {props.replyCount !== undefined
+            ? plural(props.replyCount, 'reply', 'replies')
+            : message.pid === undefined
+              ? 'Thread'
+              : 'In reply'}
         </a>
       </header>
       <p class="message-body">{visible(message.body)}</p>
     </article>
   );
 }
+
+const aboutShown = 200;
 
 /** Said only where the author is not an agent of the reader's user. */
 export function Standing({ message: { proven } }: { message: Pick<RoomMessage, 'proven'> }) {

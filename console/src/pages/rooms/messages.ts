@@ -5,6 +5,7 @@ import { useThrottledRound } from '../../live/throttled.js';
 import { useWorld } from '../../live/use-world.js';
 import { type Failure, failureOf } from '../../stoa.js';
 import { proofOf } from './authors.js';
+import type { RoomRecord } from './room-list.js';
 
 export interface ShownMessage {
   readonly message: RoomMessage;
@@ -23,7 +24,7 @@ export function useMessages(room: string, key: string | undefined) {
   const { view } = useWorld();
   const [shown, setShown] = useState<readonly ShownMessage[]>([]);
   /** The address can name the room; changes have its id. */
-  const [record, setRecord] = useState<{ id: string; name: string } | undefined>(undefined);
+  const [record, setRecord] = useState<RoomRecord | undefined>(undefined);
   const [failure, setFailure] = useState<Failure | undefined>(undefined);
   const [isLoading, setLoading] = useState(true);
   const [hasEarlier, setHasEarlier] = useState(false);
@@ -69,7 +70,7 @@ export function useMessages(room: string, key: string | undefined) {
   };
   return {
     shown,
-    name: record?.name,
+    record,
     failure,
     isLoading,
     reload: () => setRound((count) => count + 1),

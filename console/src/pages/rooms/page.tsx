@@ -3,11 +3,13 @@ import { useState } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, navigate, route } from '../../router.js';
 import { useWorld } from '../../live/use-world.js';
-import { Empty } from '../../ui/parts.js';
+import { userFlag } from '../../stoa.js';
+import { useIsNarrow } from '../../ui/narrow.js';
+import { Empty, Loading } from '../../ui/parts.js';
 import { Blocks } from './blocks.js';
 import { DirectMessages } from './direct-messages.js';
 import { Results } from './results.js';
-import { RoomList } from './room-list.js';
+import { RoomList, type RoomRecord, useRooms } from './room-list.js';
 import { Room } from './room.js';
 import { Thread } from './thread.js';
 
@@ -15,6 +17,9 @@ export function RoomsPage() {
   const { path, query } = useObservable(route);
   const [, place, messageId] = path;
   const words = query.get('search') ?? '';
+  const rooms = useRooms();
+  const isNarrow = useIsNarrow();
+  const shown = place ?? (isNarrow ? undefined : latest(rooms.value?.items ?? []));
   return (
     <div class="with-drawer">
       <section class="main-column" aria-label="Rooms">
@@ -23,8 +28,8 @@ export function RoomsPage() {
           <SearchBox key={words} words={words} />
         </header>
         <div class={`data-columns ${place === undefined && words === '' ? '' : 'chosen'}`}>
-          <RoomList chosen={place} />
-          {words === '' ? <Place place={place} /> : <Results words={words} />}
+          <RoomList loaded={rooms} chosen={shown} />
+          {words === '' ? <Place place={shown} isLoading={rooms.isLoading} /> : <Results words={words} />}
         </div>
       </section>
       {place === undefined || messageId === undefined ? null : (
@@ -34,14 +39,25 @@ export function RoomsPage() {
   );
 }
 
-function Place({ place }: { place: string | undefined }) {
+/** Where somebody spoke last: a page that begins there needs no choice. */
+function latest(rooms: readonly RoomRecord[]): string | undefined {
+  return rooms.toSorted((a, b) => (a.last_active > b.last_active ? -1 : 1))[0]?.id;
+}
+
+function Place({ place, isLoading }: { place: string | undefined; isLoading: boolean }) {
   const { view } = useWorld();
   if (place === 'direct') return <DirectMessages />;
   if (place === 'blocked' && view.isOperator) return <Blocks />;
   if (place !== undefined) return <Room key={place} room={place} />;
   return (
-    <div class="data-none">
-      <Empty title="Choose a room">Its messages are shown here as they come.</Empty>
+    <div class="wide-only">
+      {isLoading ? (
+        <Loading />
+      ) : (
+        <Empty title="No rooms yet" command={`stoa post plans "hello"${userFlag(view)}`}>
+          The first message makes its room.
+        </Empty>
+      )}
     </div>
   );
 }

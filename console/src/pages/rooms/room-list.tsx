@@ -1,5 +1,5 @@
 /** The rooms that can be read: those of the user, then the public ones. */
-import { useLoaded } from '../../load.js';
+import { type Loaded, useLoaded } from '../../load.js';
 import { href } from '../../router.js';
 import { useThrottledRound } from '../../live/throttled.js';
 import { useWorld } from '../../live/use-world.js';
@@ -8,18 +8,21 @@ import { Icon, Loading, Problem } from '../../ui/parts.js';
 
 const roomsMax = 1_000;
 
-type RoomRecord = Awaited<
-  ReturnType<ReturnType<typeof useWorld>['view']['stoa']['rooms']['list']>
->['items'][number];
+type RoomPage = Awaited<ReturnType<ReturnType<typeof useWorld>['view']['stoa']['rooms']['list']>>;
+export type RoomRecord = RoomPage['items'][number];
 
-export function RoomList({ chosen }: { chosen: string | undefined }) {
+export function useRooms(): Loaded<RoomPage> {
   const { view } = useWorld();
   const round = useThrottledRound(({ domain }) => domain === 'messaging', 2_000);
-  const loaded = useLoaded(
+  return useLoaded(
     (signal) => view.stoa.rooms.list({ limit: roomsMax, signal }),
     [view.session.token, view.user],
     round,
   );
+}
+
+export function RoomList({ loaded, chosen }: { loaded: Loaded<RoomPage>; chosen: string | undefined }) {
+  const { view } = useWorld();
   const rooms = loaded.value?.items ?? [];
   const entry = ({ id, name, owner, is_private, message_count }: RoomRecord) => (
     <Entry key={id} to={id} isChosen={chosen === id || chosen === name}>
@@ -34,7 +37,7 @@ export function RoomList({ chosen }: { chosen: string | undefined }) {
   const own = rooms.filter(({ owner }) => owner !== null);
   const open = rooms.filter(({ owner }) => owner === null);
   return (
-    <nav class="namespaces" aria-label="Rooms">
+    <nav class="namespaces" aria-label="Rooms" data-list>
       {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
       {loaded.isLoading ? <Loading rows={3} /> : null}
       {own.length === 0 ? null : (
@@ -43,7 +46,7 @@ export function RoomList({ chosen }: { chosen: string | undefined }) {
       <ul>{own.map(entry)}</ul>
       {open.length === 0 ? null : <h2>Public rooms</h2>}
       <ul>{open.map(entry)}</ul>
-      <h2>{view.isOperator ? 'Messages and addresses' : 'Messages'}</h2>
+      <h2>Beside rooms</h2>
       <ul>
         <Entry to="direct" isChosen={chosen === 'direct'}>
           Direct messages
@@ -69,7 +72,7 @@ function Entry({
 }) {
   return (
     <li>
-      <a href={href(['rooms', to])} aria-current={isChosen ? 'page' : undefined}>
+      <a data-row href={href(['rooms', to])} aria-current={isChosen ? 'page' : undefined}>
         {children}
       </a>
     </li>

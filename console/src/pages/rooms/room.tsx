@@ -1,21 +1,24 @@
 /** One room: its messages as they come, and a box to post. */
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { href } from '../../router.js';
 import { useWorld } from '../../live/use-world.js';
 import { quoted, userFlag } from '../../stoa.js';
 import { ask, attempt } from '../../ui/dialog.js';
-import { visible } from '../../ui/format.js';
+import { plural, visible } from '../../ui/format.js';
 import { Button, Empty, Icon, Loading, Problem } from '../../ui/parts.js';
+import { durationText } from '../../ui/time.js';
 import { useAuthors } from './authors.js';
 import { Message } from './message.js';
 import { type ShownMessage, useMessages } from './messages.js';
 import { setRoomKey, useRoomKey } from './room-keys.js';
+import type { RoomRecord } from './room-list.js';
 
 export function Room({ room }: { room: string }) {
   const { view } = useWorld();
   const key = useRoomKey(room);
   const messages = useMessages(room, key);
-  const { shown, name, failure } = messages;
+  const { shown, record, failure } = messages;
+  const name = record?.name;
   const isOpen = failure?.code !== 'not_found' && failure?.code !== 'forbidden';
   return (
     <div class="room">
@@ -23,7 +26,8 @@ export function Room({ room }: { room: string }) {
         <a class="narrow-back" href={href(['rooms'])} aria-label="All rooms">
           <Icon name="back" />
         </a>
-        {visible(name ?? room)}
+        <strong>{visible(name ?? (messages.isLoading ? '…' : room))}</strong>
+        {record === undefined ? null : <RoomFacts record={record} />}
       </p>
       {failure === undefined ? null : failure.code === 'not_found' ? (
         <Empty title="This room does not exist">It was deleted, or belongs to another user.</Empty>
@@ -46,6 +50,16 @@ export function Room({ room }: { room: string }) {
       ) : null}
       {view.canWrite && isOpen ? <PostBox room={room} roomKey={key} onPosted={messages.reload} /> : null}
     </div>
+  );
+}
+
+function RoomFacts({ record }: { record: RoomRecord }) {
+  return (
+    <span class="room-facts">
+      {record.public ? 'public' : visible(record.owner ?? '')}
+      {record.is_private ? ', needs its key' : ''} · {plural(record.message_count, 'message')} · kept for{' '}
+      {durationText(record.retention_seconds * 1_000)}
+    </span>
   );
 }
 
@@ -78,6 +92,12 @@ function Messages(props: {
 }) {
   const { shown, readEarlier } = props.messages;
   const authors = useAuthors(shown.map(({ message }) => message.from));
+  const { byId, replies } = useMemo(() => {
+    const counts = new Map<string, number>();
+    for (const { message } of shown)
+      if (message.pid !== undefined) counts.set(message.pid, (counts.get(message.pid) ?? 0) + 1);
+    return { byId: new Map(shown.map(({ message }) => [message.id, message])), replies: counts };
+  }, [shown]);
   const scroller = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const before = useRef<{ first: string | undefined; height: number }>({ first: undefined, height: 0 });
@@ -120,6 +140,8 @@ function Messages(props: {
           room={props.room}
           shown={each}
           author={authors.get(each.message.from)}
+          about={byId.get(each.message.pid ?? '')}
+          replyCount={replies.get(each.message.id)}
         />
       ))}
     </div>

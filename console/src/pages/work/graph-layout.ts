@@ -1,5 +1,6 @@
 /** Where the tasks of a graph are drawn: a row for each level, and room beside the tasks for edges that pass a row. */
-export const [nodeWidth, nodeHeight] = [180, 42];
+/** Two beside each other fit into the panel of a narrow screen. */
+export const [nodeWidth, nodeHeight] = [164, 42];
 const [passWidth, gapX, gapY] = [10, 14, 28];
 
 /** By level, and what each depends on above it. */

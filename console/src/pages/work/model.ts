@@ -1,5 +1,6 @@
 /** Tasks as the board shows them. */
 import type { ListedTask } from '../../live/world.js';
+import { shortId } from '../../ui/format.js';
 import type { Tone } from '../../ui/parts.js';
 
 export type TaskStatus = ListedTask['status'];
@@ -13,8 +14,15 @@ export const columns: readonly TaskStatus[] = [
   'cancelled',
 ];
 
-/** Somebody holds these tasks, so their cards have a lease. */
-export const heldStatuses: readonly TaskStatus[] = ['running', 'input_required'];
+/** In pixels: a title of two lines, then as many lines as a task of this status has to say. */
+export const cardHeights: Readonly<Record<TaskStatus, number>> = {
+  pending: 94,
+  running: 94,
+  input_required: 130,
+  completed: 94,
+  failed: 94,
+  cancelled: 94,
+};
 
 export const statusTones: Readonly<Record<TaskStatus, Tone>> = {
   pending: 'calm',
@@ -52,6 +60,27 @@ function inClaimOrder(a: ListedTask, b: ListedTask): number {
 
 function newestFirst(a: ListedTask, b: ListedTask): number {
   return a.updated_at > b.updated_at ? -1 : a.updated_at < b.updated_at ? 1 : 0;
+}
+
+/** The tasks that have to complete before this one is ready. */
+export function openDependencies(
+  { depends_on }: ListedTask,
+  tasks: ReadonlyMap<string, ListedTask>,
+): { readonly id: string; readonly text: string }[] {
+  return depends_on.flatMap((id) => {
+    const task = tasks.get(id);
+    return task?.status === 'completed' ? [] : [{ id, text: task?.command ?? shortId(id) }];
+  });
+}
+
+/** What a card says below its title: what the task waits for, asks, or how it ended. */
+export function noteOf(task: ListedTask, tasks: ReadonlyMap<string, ListedTask>): string {
+  if (task.status === 'input_required') return task.question ?? '';
+  if (task.status !== 'pending') return task.error ?? task.reason ?? task.output ?? '';
+  const [first, ...others] = openDependencies(task, tasks);
+  if (first !== undefined)
+    return `after ${first.text}${others.length === 0 ? '' : ` and ${others.length} more`}`;
+  return task.run_at === null || Date.parse(task.run_at) <= Date.now() ? 'ready' : 'ready later';
 }
 
 /** The task, what it waits for and what waits for it, in levels from first to last. */

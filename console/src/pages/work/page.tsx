@@ -2,17 +2,18 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { useObservable } from '../../observable.js';
 import { href, route, setQuery } from '../../router.js';
-import { useProjects } from '../../live/projects.js';
+import { type ListedProject, useProjects } from '../../live/projects.js';
 import { useRecords, useWorld } from '../../live/use-world.js';
-import type { ListedTask, World } from '../../live/world.js';
+import type { ListedTask } from '../../live/world.js';
 import { userFlag } from '../../stoa.js';
 import { countText, plural, sentenceCase, visible } from '../../ui/format.js';
 import { Empty, Loading, Problem, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
 import { useIsNarrow } from '../../ui/narrow.js';
+import { useHold } from '../../ui/hold.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { TaskLease, useTaskLeases } from './leases.js';
-import { columns, heldStatuses, statusTones, tasksIn } from './model.js';
+import { cardHeights, columns, noteOf, statusTones, tasksIn } from './model.js';
 import { TaskDrawer } from './task-drawer.js';
 
 export function WorkPage() {
@@ -22,8 +23,11 @@ export function WorkPage() {
   useTaskLeases();
   const { path, query } = useObservable(route);
   const [wanted, project] = [query.get('filter') ?? '', query.get('project') ?? ''];
-  const shown = useMemo(() => tasksIn(tasks, wanted, project), [tasks, wanted, project]);
+  const projects = useProjects();
+  const { isHeld, hold } = useHold();
+  const shown = useHeldColumns(tasks, wanted, project, isHeld);
   const chosen = path[1];
+  const task = chosen === undefined ? undefined : records.items.get(chosen);
   const column = query.get('status') ?? 'running';
   const isEmpty = state.isComplete && tasks.length === 0;
   return (
@@ -32,7 +36,7 @@ export function WorkPage() {
         <header class="page-head">
           <h1>Work</h1>
           <p class="muted page-count">{plural(tasks.length, 'task')}</p>
-          <ProjectChoice chosen={project} />
+          <ProjectChoice projects={projects} chosen={project} />
           <input
             type="search"
             class="filter"
@@ -69,7 +73,7 @@ export function WorkPage() {
                 </button>
               ))}
             </div>
-            <div class="board">
+            <div class="board" data-lists onPointerMove={hold} onKeyDown={hold}>
               {columns.map((status) => (
                 <Column
                   key={status}
@@ -87,7 +91,8 @@ export function WorkPage() {
         <TaskDrawer
           key={chosen}
           id={chosen}
-          task={records.items.get(chosen)}
+          task={task}
+          project={projects.find(({ id }) => id === task?.project_id)}
           isKnown={state.isComplete}
           closeTo={href(['work'], { filter: wanted, project, status: query.get('status') ?? undefined })}
         />
@@ -118,7 +123,7 @@ function Column(props: {
       </h2>
       <VirtualList<ListedTask>
         items={tasks}
-        rowHeight={(heldStatuses.includes(status) ? 100 : 76) - (isNarrow ? 18 : 0)}
+        rowHeight={cardHeights[status] - (isNarrow ? 18 : 0)}
         shown={hasChosen ? chosen : undefined}
         label={`Tasks: ${sentenceCase(status)}`}
         keyOf={({ id }) => id}
@@ -134,22 +139,31 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
   const { query } = route.value;
   const kept = { filter: query.get('filter') ?? undefined, project: query.get('project') ?? undefined };
   return (
-    <a class={`card ${isChosen ? 'chosen' : ''}`} href={href(['work', task.id], kept)} data-row>
+    <a
+      class={`card ${isChosen ? 'chosen' : ''} ${task.status}`}
+      href={href(['work', task.id], kept)}
+      data-row
+      tabIndex={-1}
+      aria-current={isChosen ? 'true' : undefined}
+    >
       <span class="card-title">{visible(task.command)}</span>
+      {task.status === 'running' ? null : (
+        <span class="card-note">{visible(noteOf(task, tasks.items).slice(0, noteShown))}</span>
+      )}
       <span class="card-line muted">
-        <span class="clip">{visible(holderText(task, tasks))}</span>
+        <span class="clip">{visible(task.claimed_by ?? task.labels.join(' '))}</span>
         <span>
           {task.attempts > 0 ? `${task.attempts}/${task.max_attempts} · ` : ''}
           {task.status === 'running' && task.started_at !== null ? (
-            <Since at={task.started_at} />
+            <Since at={task.started_at} isShort />
           ) : (
-            <Ago at={task.updated_at} />
+            <Ago at={task.status === 'input_required' ? task.asked_at : task.updated_at} />
           )}
         </span>
       </span>
       {task.lease_expires_at === null ? null : (
         <span class="card-line muted">
-          <span>Lease left</span>
+          <span>lease</span>
           <TaskLease task={task} />
         </span>
       )}
@@ -157,17 +171,38 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
   );
 }
 
-/** Who has the task, or what it waits for. */
-function holderText({ claimed_by, status, depends_on, run_at }: ListedTask, tasks: World['tasks']): string {
-  if (status !== 'pending') return claimed_by ?? '';
-  const open = depends_on.filter((id) => tasks.items.get(id)?.status !== 'completed');
-  if (open.length > 0) return `needs ${plural(open.length, 'task')}`;
-  return run_at === null || Date.parse(run_at) <= Date.now() ? 'ready' : 'ready later';
+/** More does not fit on a card, and an output can be long. */
+const noteShown = 200;
+
+type Columns = ReturnType<typeof tasksIn>;
+
+/** While somebody moves on the board, cards change in place and stay in their column. */
+function useHeldColumns(
+  tasks: readonly ListedTask[],
+  wanted: string,
+  project: string,
+  isHeld: boolean,
+): Columns {
+  const before = useRef<{ for: string; columns: Columns }>({ for: '', columns: new Map() });
+  return useMemo(() => {
+    const columnsFor = `${project} ${wanted}`;
+    if (isHeld && before.current.for === columnsFor) {
+      const byId = new Map(tasks.map((task) => [task.id, task]));
+      return new Map(
+        [...before.current.columns].map(([status, list]) => [
+          status,
+          list.flatMap(({ id }) => byId.get(id) ?? []),
+        ]),
+      );
+    }
+    const found = tasksIn(tasks, wanted, project);
+    before.current = { for: columnsFor, columns: found };
+    return found;
+  }, [tasks, wanted, project, isHeld]);
 }
 
 /** Projects of all workspaces that can be seen. */
-function ProjectChoice({ chosen }: { chosen: string }) {
-  const projects = useProjects();
+function ProjectChoice({ projects, chosen }: { projects: readonly ListedProject[]; chosen: string }) {
   return (
     <label class="choice">
       <span class="visually-hidden">Project</span>

@@ -1,6 +1,9 @@
 /** One task: facts, question, timeline, dependencies, result, and what a person can do with it. */
+import type { ListedProject } from '../../live/projects.js';
 import type { ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
+import { href } from '../../router.js';
+import { AgentName } from '../../ui/agent-name.js';
 import { Drawer } from '../../ui/drawer.js';
 import { shortId, visible } from '../../ui/format.js';
 import { Button, Copyable, Empty, Field, Loading, Status } from '../../ui/parts.js';
@@ -8,16 +11,17 @@ import { Ago, Since, durationText } from '../../ui/time.js';
 import { answerQuestion, cancelTask, deleteTask, retryTask, takeOver } from './actions.js';
 import { TaskLease } from './leases.js';
 import { Dependencies } from './dependencies.js';
-import { statusTones } from './model.js';
+import { openDependencies, statusTones } from './model.js';
 import { Timeline } from './timeline-view.js';
 
 export function TaskDrawer(props: {
   id: string;
   task: ListedTask | undefined;
+  project: ListedProject | undefined;
   isKnown: boolean;
   closeTo: string;
 }) {
-  const { id, task, isKnown, closeTo } = props;
+  const { id, task, project, isKnown, closeTo } = props;
   if (task === undefined)
     return (
       <Drawer title={shortId(id)} label="Task" closeTo={closeTo}>
@@ -39,55 +43,83 @@ export function TaskDrawer(props: {
               for <Since at={task.started_at} />
             </>
           ) : null}
+          {task.duration === null ? null : <>after {durationText(task.duration * 1_000)}</>}
         </Field>
         <Field name="Holder">
-          {task.claimed_by === null ? <span class="none">nobody</span> : visible(task.claimed_by)}
+          {task.claimed_by === null ? (
+            <span class="none">nobody</span>
+          ) : (
+            <AgentName name={task.claimed_by} user={project?.user} />
+          )}
+          {task.lease_expires_at === null ? null : (
+            <>
+              , lease for <TaskLease task={task} />
+            </>
+          )}
         </Field>
-        {task.lease_expires_at === null ? null : (
-          <Field name="Lease left">
-            <TaskLease task={task} />
-          </Field>
-        )}
+        <WaitsFor task={task} />
         <Field name="Attempts">
           {task.attempts} of {task.max_attempts} used
         </Field>
         {task.reason === null || task.reason === task.error ? null : (
           <Field name="Reason">{visible(task.reason)}</Field>
         )}
-        {task.run_at === null ? null : (
-          <Field name="Not before">
-            <Ago at={task.run_at} />
-          </Field>
-        )}
-        {task.labels.length === 0 ? null : (
-          <Field name="Labels">
-            {task.labels.map((label) => (
-              <span class="label" key={label}>
-                {visible(label)}
-              </span>
-            ))}
-          </Field>
-        )}
-        {task.duration === null ? null : <Field name="Took">{durationText(task.duration * 1_000)}</Field>}
-        <Field name="Priority">{task.priority}</Field>
-        <Field name="Created">
-          <Ago at={task.created_at} />
-        </Field>
         {task.question !== null && task.status !== 'input_required' ? (
           <Field name="Asked">
             {visible(task.question)} {task.answer === null ? null : <strong>{visible(task.answer)}</strong>}{' '}
             {task.answered_by === null ? null : <span class="muted">{visible(task.answered_by)}</span>}
           </Field>
         ) : null}
-        <Field name="Id">
-          <Copyable text={task.id} label="Copy the id" />
-        </Field>
       </dl>
       {task.error === null ? null : <Result title="Error" text={task.error} />}
       {task.output === null ? null : <Result title="Output" text={task.output} />}
       <Timeline task={task} />
       <Dependencies task={task} />
+      <section class="details" aria-label="Details">
+        <h3>Details</h3>
+        <dl class="fields">
+          {project === undefined ? null : <Field name="Project">{visible(project.text)}</Field>}
+          <Field name="Created">
+            <Ago at={task.created_at} />
+          </Field>
+          <Field name="Priority">{task.priority}</Field>
+          {task.labels.length === 0 ? null : (
+            <Field name="Labels">
+              {task.labels.map((label) => (
+                <span class="label" key={label}>
+                  {visible(label)}
+                </span>
+              ))}
+            </Field>
+          )}
+          <Field name="Id">
+            <Copyable text={task.id} label="Copy the id" />
+          </Field>
+        </dl>
+      </section>
     </Drawer>
+  );
+}
+
+/** What has to happen before somebody can claim the task. */
+function WaitsFor({ task }: { task: ListedTask }) {
+  const { tasks } = useWorld();
+  if (task.status !== 'pending') return null;
+  const open = openDependencies(task, tasks.items);
+  return (
+    <Field name="Waits for">
+      {open.map(({ id, text }) => (
+        <div key={id} class="clip">
+          <a href={href(['work', id])}>{visible(text)}</a>
+        </div>
+      ))}
+      {task.run_at === null ? null : (
+        <div>
+          its time, <Ago at={task.run_at} />
+        </div>
+      )}
+      {open.length === 0 && task.run_at === null ? 'an agent that claims it' : null}
+    </Field>
   );
 }
 

@@ -4,13 +4,14 @@ import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import { useLoaded } from '../../load.js';
 import type { ListedTask } from '../../live/world.js';
 import { useWorld } from '../../live/use-world.js';
-import { visible } from '../../ui/format.js';
+import { AgentName } from '../../ui/agent-name.js';
+import { plural, visible } from '../../ui/format.js';
 import { Loading, Problem } from '../../ui/parts.js';
 import { Ago, clockText, durationText, exactText, useClock } from '../../ui/time.js';
 import { historyOf } from '../../live/history.js';
 import { useRoomNames } from '../../live/room-names.js';
 import { useAuthors } from '../rooms/authors.js';
-import { type Stretch, type TimelineItem, stretchesOf, timelineOf } from './timeline.js';
+import { type Deed, type Stretch, type TimelineItem, stretchesOf, timelineOf } from './timeline.js';
 
 /** Profiles that are read to know which messages a holder posted. */
 const speakersMax = 24;
@@ -66,12 +67,7 @@ export function Timeline({ task }: { task: ListedTask }) {
     <section class="timeline" aria-label="Timeline">
       <h3>Timeline</h3>
       {stored.failure === undefined ? null : <Problem failure={stored.failure} onRetry={stored.reload} />}
-      {stored.isLoading ? <Loading rows={3} /> : <Lane task={task} own={own} items={items} />}
-      <ol>
-        {items.map((item, at) => (
-          <li key={at}>{item.kind === 'held' ? <Held item={item} /> : <Event item={item} />}</li>
-        ))}
-      </ol>
+      {stored.isLoading ? <Loading rows={3} /> : <Story task={task} own={own} items={items} />}
     </section>
   );
 }
@@ -90,42 +86,73 @@ function Event({ item }: { item: Extract<TimelineItem, { kind: 'event' }> }) {
   );
 }
 
-/** The time of one holder as a bar; what the holder wrote and said meanwhile is on it and below it. */
-function Held({ item }: { item: Extract<TimelineItem, { kind: 'held' }> }) {
-  const now = useClock();
-  const toMs = item.toMs ?? now;
-  const span = Math.max(1, toMs - item.fromMs);
+/** The time of one holder as a bar on the scale of the whole task; its heartbeats are folded into the bar. */
+function Held({ item, scale }: { item: Extract<TimelineItem, { kind: 'held' }>; scale: Scale }) {
+  const toMs = item.toMs ?? scale.toMs;
+  const hidden = item.deeds.length - deedsShown;
   return (
     <div class="timeline-held">
-      <p>
-        <strong>{visible(item.holder)}</strong>{' '}
-        <span class="muted">
-          {item.toMs === null ? 'has held it' : 'held it'} for {durationText(span)}
+      <p class="held-line">
+        <span>
+          <strong>
+            <AgentName name={item.holder} />
+          </strong>{' '}
+          <span class="muted">
+            {item.toMs === null ? 'has held it' : 'held it'} for {durationText(toMs - item.fromMs)}
+          </span>
         </span>
+        <Ago at={item.fromMs} />
       </p>
-      <div
-        class={`held-bar ${item.toMs === null ? 'open' : ''}`}
-        title={`${exactText(item.fromMs)} to ${exactText(toMs)}`}
-      >
-        {item.deeds.map(({ atMs, text, isMessage }, at) => (
-          <span
-            key={at}
-            class={isMessage ? 'said' : 'wrote'}
-            title={`${visible(text)}, ${exactText(atMs)}`}
-            style={{ left: `calc((100% - 8px) * ${((atMs - item.fromMs) / span).toFixed(3)})` }}
-          />
-        ))}
+      <div class="held-track">
+        <span
+          class={`held-bar ${item.toMs === null ? 'open' : ''}`}
+          title={`${exactText(item.fromMs)} to ${exactText(toMs)}`}
+          style={spanOn(scale, item.fromMs, toMs)}
+        />
+        <Deeds deeds={item.deeds} scale={scale} />
       </div>
-      {item.deeds.slice(-deedsShown).map(({ atMs, text, to }, at) => (
+      {item.deeds.slice(-deedsShown).map(({ atMs, text, to, isMessage }, at) => (
         <p class="deed" key={at}>
+          <span class={`deed-mark ${isMessage ? 'said' : 'wrote'}`} />
           <a class="clip" href={to}>
             {visible(text)}
           </a>{' '}
           <Ago at={atMs} />
         </p>
       ))}
+      {hidden > 0 ? <p class="deed">and {plural(hidden, 'earlier one')}</p> : null}
     </div>
   );
+}
+
+/** What a holder wrote and said. */
+function Deeds({ deeds, scale }: { deeds: readonly Deed[]; scale: Scale }) {
+  return (
+    <>
+      {deeds.map(({ atMs, text, isMessage }, at) => (
+        <span
+          key={at}
+          class={`deed-mark ${isMessage ? 'said' : 'wrote'}`}
+          title={`${visible(text)}, ${exactText(atMs)}`}
+          style={{ left: shareOf(scale, atMs) }}
+        />
+      ))}
+    </>
+  );
+}
+
+interface Scale {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+function shareOf({ fromMs, toMs }: Scale, atMs: number): string {
+  return `${Math.min(100, Math.max(0, ((atMs - fromMs) / (toMs - fromMs)) * 100)).toFixed(2)}%`;
+}
+
+function spanOn(scale: Scale, fromMs: number, toMs: number): Record<string, string> {
+  const width = ((toMs - fromMs) / (scale.toMs - scale.fromMs)) * 100;
+  return { left: shareOf(scale, fromMs), width: `${width.toFixed(2)}%` };
 }
 
 const deedsShown = 6;
@@ -136,8 +163,8 @@ const stateWords: Readonly<Record<Stretch['state'], string>> = {
   asking: 'asked a person',
 };
 
-/** The task from its creation to its end, or to now: waiting, held, asking, and what its holders did. */
-function Lane({
+/** From the creation of the task to its end, or to now: the whole in one line, then each part on the same scale. */
+function Story({
   task,
   own,
   items,
@@ -149,12 +176,31 @@ function Lane({
   const now = useClock();
   const stretches = stretchesOf(task, own, now);
   const fromMs = Date.parse(task.created_at);
-  const toMs = Math.max(stretches.at(-1)?.toMs ?? now, fromMs + 1_000);
-  const share = (atMs: number): string =>
-    `${Math.min(100, Math.max(0, ((atMs - fromMs) / (toMs - fromMs)) * 100)).toFixed(2)}%`;
+  const scale = { fromMs, toMs: Math.max(stretches.at(-1)?.toMs ?? now, fromMs + 1_000) };
+  return (
+    <>
+      <Lane task={task} stretches={stretches} scale={scale} />
+      <ol>
+        {items.map((item, at) => (
+          <li key={at}>
+            {item.kind === 'held' ? <Held item={item} scale={scale} /> : <Event item={item} />}
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+/** A shorter stretch cannot be seen. */
+const seenShare = 0.01;
+
+/** What the task did when: waiting, held, asking. */
+function Lane({ task, stretches, scale }: { task: ListedTask; stretches: readonly Stretch[]; scale: Scale }) {
   const words = ({ state, holder, ...span }: Stretch): string =>
     `${stateWords[state]}${holder === undefined ? '' : ` (${visible(holder)})`} for ${durationText(span.toMs - span.fromMs)}`;
-  const deeds = items.flatMap((item) => (item.kind === 'held' ? item.deeds : []));
+  const spanMs = scale.toMs - scale.fromMs;
+  const seen = stretches.filter(({ fromMs, toMs }) => toMs - fromMs > spanMs * seenShare);
+  const states = new Set(seen.map(({ state }) => state));
   return (
     <div class="lane" role="img" aria-label={`Timeline: ${stretches.map(words).join(', ')}`}>
       <div class="lane-track">
@@ -163,26 +209,21 @@ function Lane({
             key={stretch.fromMs}
             class={`lane-stretch ${stretch.state}`}
             title={`${words(stretch)}, from ${exactText(stretch.fromMs)}`}
-            style={{
-              left: share(stretch.fromMs),
-              width: `${(((stretch.toMs - stretch.fromMs) / (toMs - fromMs)) * 100).toFixed(2)}%`,
-            }}
+            style={spanOn(scale, stretch.fromMs, stretch.toMs)}
           />
         ))}
-        {deeds.map(({ atMs, text, isMessage }, at) => (
-          <span
-            key={at}
-            class={`lane-deed ${isMessage ? 'said' : 'wrote'}`}
-            title={`${visible(text)}, ${exactText(atMs)}`}
-            style={{ left: share(atMs) }}
-          />
-        ))}
-        <span class={`lane-end ${task.status}`} style={{ left: share(toMs) }} />
+        <span class={`lane-end ${task.status}`} style={{ left: shareOf(scale, scale.toMs) }} />
       </div>
       <p class="chart-scale">
-        <span>{clockText(fromMs)}</span>
-        <span>{durationText(toMs - fromMs)}</span>
-        <span>{task.completed_at === null ? 'now' : clockText(toMs)}</span>
+        <span>{clockText(scale.fromMs, spanMs)}</span>
+        <span class="lane-legend">
+          {[...states].map((state) => (
+            <span key={state} class={state}>
+              {stateWords[state]}
+            </span>
+          ))}
+        </span>
+        <span>{task.completed_at === null ? 'now' : clockText(scale.toMs, spanMs)}</span>
       </p>
     </div>
   );
