@@ -1,5 +1,6 @@
 /** A fleet at work, for the pictures and for tests that need something of everything. */
 import { AgentKeys, Stoa } from '../../../src/client/index.js';
+import { operatorCaller } from '../../../src/core/caller.js';
 import type { Running } from '../../server/running.js';
 import { Past } from './past.js';
 import { talk } from './talk.js';
@@ -14,6 +15,12 @@ const arrivals: readonly (readonly [minutesAgo: number, ...names: readonly strin
 ];
 
 const teams: Readonly<Record<string, string>> = { scout: 'field', reader: 'research', crawler: 'field' };
+/** The machine of each team. */
+const machines: Readonly<Record<string, string>> = {
+  field: 'van-laptop',
+  research: 'rack-2',
+  desk: 'rack-1',
+};
 
 export interface Demo {
   readonly projectId: string;
@@ -25,22 +32,34 @@ export interface Demo {
   readonly agents: ReadonlyMap<string, string>;
 }
 
-export async function makeDemo({ url, alice, stoa: home }: Running, past = new Past()): Promise<Demo> {
+/** Whose fleet it is. */
+export interface Owner {
+  readonly user: string;
+  readonly token: string;
+}
+
+/** A user with a token that may do everything. */
+export async function ownerOf({ stoa: home }: Running, user: string): Promise<Owner> {
+  const scopes = { scopes: { write: true } };
+  return { user, token: (await home.identity.createToken(operatorCaller(), user, scopes, null)).token };
+}
+
+export async function makeDemo(running: Running, owner?: Owner, past = new Past()): Promise<Demo> {
+  const { url, stoa: home } = running;
+  const { user, token } = owner ?? { user: 'alice', token: running.alice };
   const operator = new Stoa({ url, token: home.operatorToken });
-  await operator.admin.users.set('alice', { agents_max: 5_000 });
-  const stoa = new Stoa({ url, token: alice });
-  const as = (agent: string): Stoa => new Stoa({ url, token: alice, agent });
+  await operator.admin.users.set(user, { agents_max: 5_000 });
+  const stoa = new Stoa({ url, token });
+  const as = (agent: string): Stoa => new Stoa({ url, token, agent });
   const agents = new Map<string, string>();
   const idOf = (name: string): string => agents.get(name) ?? '';
   const work = await Work.start(stoa, as, past);
 
   const arrive = async (name: string): Promise<void> => {
-    const { agent_id } = await stoa.agents.create({
-      name,
-      labels: { team: teams[name.split('-')[0] ?? ''] ?? 'desk' },
-    });
+    const team = teams[name.split('-')[0] ?? ''] ?? 'desk';
+    const { agent_id } = await stoa.agents.create({ name, labels: { team } });
     agents.set(name, agent_id);
-    await past.enter(as(name), agent_id, name);
+    await past.enter(name, as(name), agent_id, machines[team] ?? name);
     if ((await stoa.agents.get(agent_id)).status === 'provisioning') await stoa.agents.start(agent_id);
   };
   for (const [minutesAgo, ...names] of arrivals) {

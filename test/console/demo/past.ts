@@ -22,15 +22,15 @@ export class Past {
   readonly clock = (): number => Date.now() - this.#behindMs;
 
   /** Sends heartbeats for an agent from now on. */
-  async enter(as: Stoa, agentId: string, holder: string): Promise<void> {
+  async enter(name: string, as: Stoa, agentId: string, holder: string): Promise<void> {
     const beat = (): Promise<unknown> => as.agents.heartbeat(agentId, { holder });
-    this.#present.set(holder, beat);
+    this.#present.set(name, beat);
     await beat();
   }
 
-  /** The agent sends no more heartbeats, and is lost a little later. */
-  leave(holder: string): void {
-    this.#present.delete(holder);
+  /** An agent or a task gets no more heartbeats, and is lost a little later. */
+  leave(name: string): void {
+    this.#present.delete(name);
   }
 
   /** The same for the claim of a task. */
