@@ -3,9 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
-import { ownBrowser } from '../servers/browser.js';
-import { openPage } from './browser.js';
-import { mainThread } from './processor-time.js';
+import { launch, openPage } from './browser.js';
 
 const { stoa, up, path } = useProgram();
 let server: RunningServer;
@@ -14,7 +12,7 @@ let page: Page;
 
 beforeAll(async () => {
   server = await up(path('data'));
-  browser = await ownBrowser();
+  browser = await launch();
   ({ page } = await openPage(browser));
   const { path: link } = await new Stoa({ url: server.url, token: server.token }).console.createLink();
   await page.goto(server.url + link);
@@ -29,7 +27,7 @@ test('the command of an empty page fills the page', async () => {
   const empty = [
     ['fleet', 'No agents yet', '.agent-row'],
     ['work', 'No tasks yet', '.card'],
-    ['data', 'No documents yet', '.namespaces a'],
+    ['data', 'No documents yet', '.newest-row'],
     ['feed', '', '.change-row'],
   ] as const;
   for (const [name, title, filled] of empty) {
@@ -51,18 +49,6 @@ test('the command of an empty page fills the page', async () => {
 function words(line: string): string[] {
   return Array.from(line.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g), ([, a, b, c]) => a ?? b ?? c ?? '');
 }
-
-test('the first agents are on the screen after less than a second of processor time', async () => {
-  const { totalMs } = await mainThread(browser, page, async () => {
-    await page.goto(`${server.url}/console/fleet?user=grace`);
-    await page.locator('.agent-row').first().waitFor();
-  });
-  const paintMs = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
-  console.log(
-    `first agents: ${totalMs.toFixed(0)} ms of processor time; first paint after ${Number(paintMs).toFixed(0)} ms`,
-  );
-  expect(totalMs).toBeLessThan(1_000);
-});
 
 test('a server that is killed is reported, and everything goes on when it is back', async () => {
   await page.goto(`${server.url}/console/data/default?user=grace`);
