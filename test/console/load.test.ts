@@ -219,8 +219,9 @@ async function change(page: Page): Promise<void> {
 /** Milliseconds from the start of the navigation until the row, or the words of an empty fleet, are painted. */
 async function firstRowMs(page: Page): Promise<number> {
   await page.reload();
-  await page.waitForFunction('window.firstRowMs !== undefined');
-  return Number(await page.evaluate('window.firstRowMs'));
+  const read = async (): Promise<number> => Number(await page.evaluate('window.firstRowMs'));
+  await expect.poll(read).toBeGreaterThan(0);
+  return read();
 }
 
 const noteFirstRow = `new MutationObserver((_, observer) => {
@@ -235,12 +236,8 @@ function median(times: readonly number[]): number {
 
 test('the first of a thousand agents are on the screen after less than a second of processor time', async () => {
   await fillAgents();
-  const signIn = async (user: string): Promise<Page> => {
-    const { page } = await signedIn(user);
-    await page.addInitScript(noteFirstRow);
-    return page;
-  };
-  const [full, empty] = [await signIn('alice'), await signIn('nobody')];
+  const [{ page: full }, { page: empty }] = [await signedIn('alice'), await signedIn('nobody')];
+  for (const page of [full, empty]) await page.addInitScript(noteFirstRow);
   const times = { full: [] as number[], empty: [] as number[] };
   for (let round = 0; round < rounds; round += 1) {
     times.full.push(await firstRowMs(full));
@@ -280,4 +277,4 @@ test('a thousand agents, five thousand tasks and ten thousand keys have no long 
   console.log(`the longest tasks in ms of processor time: ${JSON.stringify(longest)}`);
   for (const milliseconds of Object.values(longest)) expect(milliseconds).toBeLessThan(longTaskMsMax);
   await page.context().close();
-}, 240_000);
+}, 600_000);
