@@ -95,7 +95,7 @@ function start(more: readonly string[]): string[] {
   return ['up', '--postgres', url, '--redis', redis.url, '--json', ...more];
 }
 
-it('uses the tables of an AICQ server, after a dry run that changes nothing', async () => {
+it('two servers use the tables of an AICQ server, after a dry run that changes nothing', async () => {
   const unused = new AdoptedServer('');
   const [ann, bob] = [new Agent(unused), new Agent(unused)];
   [ann.id, bob.id] = [randomUUID(), randomUUID()];
@@ -126,9 +126,13 @@ it('uses the tables of an AICQ server, after a dry run that changes nothing', as
     expect(plan.join('\n')).toContain(made);
   expect(await everything()).toEqual(before);
 
-  const server = program.follow(start(['--port', '0']), { environment });
-  await eventually(() => expect(server.lines(), server.stderr()).toHaveLength(1));
-  const adopted = new AdoptedServer(server.lines<{ url: string }>()[0]?.url ?? '');
+  // At the same time: one of them makes the tables, the other waits.
+  const servers = [1, 2].map(() => program.follow(start(['--port', '0']), { environment }));
+  for (const server of servers)
+    await eventually(() => expect(server.lines(), server.stderr()).toHaveLength(1));
+  const urls = servers.map((server) => server.lines<{ url: string }>()[0]?.url ?? '');
+  for (const url of urls) expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  const adopted = new AdoptedServer(urls[0] ?? '');
   const at = (agent: Agent): Agent => Object.assign(new Agent(adopted, agent.seed), { id: agent.id });
   try {
     expect((await adopted.ask('GET', `/who/${ann.id}`)).json).toMatchObject({
@@ -151,7 +155,7 @@ it('uses the tables of an AICQ server, after a dry run that changes nothing', as
     expect(await run('SELECT id, public_key, name FROM agents ORDER BY created_at, id')).toHaveLength(2);
     expect((await adopted.ask('GET', '/stats')).json).toMatchObject({ total_agents: 2, total_messages: 42 });
   } finally {
-    await server.end();
+    for (const server of servers) await server.end();
   }
   const again = await program.stoa(start(['--dry-run']), { environment });
   expect(again.json()).toMatchObject({ plan: [] });
