@@ -1,7 +1,9 @@
 /** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
-import type { Parameter } from '../database/connection.js';
+import { type Parameter, query } from '../database/connection.js';
+import { clockColumn } from '../database/database-clock.js';
+import type { LoadAll } from '../write/look-ups.js';
 import { type RowSender, sendRow } from '../write/merged-rows.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
@@ -149,6 +151,44 @@ export function rowAt(
   return owner === null
     ? [`${alias}.id = $1`, [id]]
     : [`${alias}.owner_id = $2 AND ${alias}.id = $1`, [id, owner]];
+}
+
+/** The name of a row that belongs to an owner. */
+export interface OwnedRow {
+  readonly owner: string;
+  readonly id: string;
+}
+
+/** Rows that are found by their names, with what is joined to them. */
+export interface FoundRows {
+  readonly table: string;
+  /** The name of the row in `columns`, `joins` and `where`. */
+  readonly alias: string;
+  readonly columns: string;
+  readonly joins: string;
+  readonly where: string;
+  /** Locks the rows in the order of their names, before the clock is read. */
+  readonly isLocked: boolean;
+}
+
+/** Finds each row in the index, for the reason that `joinOne` has. */
+export function loadRows({
+  table,
+  alias,
+  columns,
+  joins,
+  where,
+  isLocked,
+}: FoundRows): LoadAll<OwnedRow, Row | undefined> {
+  const text = `SELECT ${columns}, ${clockColumn}, given.place
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (owner_id, id, place)
+      JOIN LATERAL (SELECT * FROM workspaces.${table} WHERE owner_id = given.owner_id AND id = given.id
+        LIMIT 1${isLocked ? ' FOR UPDATE' : ''}) ${alias} ON true ${joins} WHERE ${where}`;
+  return async (sql, keys) => {
+    const rows = await query<Row>(sql, text, [keys.map(({ owner }) => owner), keys.map(({ id }) => id)]);
+    const byPlace = new Map(rows.map((row) => [Number(row['place']), row]));
+    return keys.map((_, index) => byPlace.get(index + 1));
+  };
 }
 
 /** Inserts a row. `owner_id` is added, because only the records of workspaces have it. */

@@ -19,6 +19,7 @@ import {
   type Row,
   insertRecord,
   joinOne,
+  loadRows,
   recordOf,
   rowAt,
   selected,
@@ -58,6 +59,23 @@ export async function findSession(
   if (row === undefined) throw notFound('session', id);
   return pathOf(row);
 }
+
+/** `findSession` for a write: those of a group share a statement. */
+export async function lookUpSession(work: WorkspacesWork, owner: Owner, id: string): Promise<SessionPath> {
+  if (owner === null) return findSession(work.sql, owner, id);
+  const row = await work.lookUp(foundSessions, { owner, id });
+  if (row === undefined) throw notFound('session', id);
+  return pathOf(row);
+}
+
+const foundSessions = loadRows({
+  table: 'sessions',
+  alias: 's',
+  columns: `${selected('s', sessionTable)}, s.owner_id`,
+  joins: sessionParents,
+  where: visible,
+  isLocked: false,
+});
 
 export async function activeSession(
   sql: Queryable,

@@ -2,6 +2,7 @@
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
 import type { KnownUsers } from '../known-users.js';
+import type { LoadAll } from '../write/look-ups.js';
 import type { SharedPart, Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../database/connection.js';
@@ -59,6 +60,10 @@ export class WorkspacesWork {
     parameters: readonly Parameter[] = [],
   ): Promise<readonly Found[]> {
     return this.#work.rows<Found>(text, parameters);
+  }
+
+  lookUp<Key, Found>(load: LoadAll<Key, Found>, key: Key): Promise<Found> {
+    return this.#work.lookUp(load, key);
   }
 
   send(text: string, parameters: readonly Parameter[] = []): void {

@@ -9,6 +9,7 @@ import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type ActingAgent, actingAgent } from '../../../registry/recent-agents.js';
 import { checkCallerToken } from '../identity/token-check.js';
+import { type LoadAll, LookUps } from './look-ups.js';
 
 /**
  * Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit.
@@ -39,8 +40,14 @@ export interface SharedPart {
 export class SharedWork {
   readonly #parts = new Map<unknown, SharedPart>();
   readonly #once = new Map<string, Promise<void>>();
+  #lookUps: LookUps | undefined;
 
   constructor(readonly isGroup: boolean) {}
+
+  lookUps(sql: TransactionSql): LookUps {
+    this.#lookUps ??= new LookUps(sql);
+    return this.#lookUps;
+  }
 
   part<Part extends SharedPart>(make: () => Part): Part {
     if (!this.#parts.has(make)) this.#parts.set(make, make());
@@ -196,6 +203,11 @@ export class Work {
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
     if (!text.startsWith('SELECT')) this.#hasWritten = true;
     return query<Found>(this.sql, text, parameters);
+  }
+
+  /** Looks something up together with the other writes of a group that ask at the same moment. */
+  lookUp<Key, Found>(load: LoadAll<Key, Found>, key: Key): Promise<Found> {
+    return this.#shared.lookUps(this.sql).find(load, key);
   }
 
   /**

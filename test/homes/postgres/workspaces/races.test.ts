@@ -124,6 +124,31 @@ it('a completion that waits for a locked task does not hold up those that share 
   expect(await late.waiting).toMatchObject({ status: 'completed' });
 });
 
+it('a completion also unblocks a task that began to depend on its task while it waited', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 1);
+  const first = { ...ada, agent: 'first' };
+  const claim = await bench.service.claimTask(first, projectId);
+  const other = await bench.service.createTask(ada, sessionId, { command: 'x' });
+  const { id } = claim!.task;
+  const { completing } = await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR SHARE', [id]);
+    const completing = bench.service.completeTask(first, id, { fence: claim!.lease.fence, output: 'done' });
+    await standStill(1);
+    // The same rows as after a new task that depends on it.
+    await query(
+      tx,
+      "INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on) VALUES ('ada', $1, $2)",
+      [other.id, id],
+    );
+    await query(tx, 'UPDATE workspaces.tasks SET blockers = 1 WHERE id = $1', [other.id]);
+    return { completing };
+  });
+  expect(await completing).toMatchObject({ status: 'completed' });
+  const next = await bench.service.claimTask(first, projectId);
+  expect(next?.task.id).toBe(other.id);
+});
+
 it('claims at the same moment get different tasks, and those without a task get none', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 5);

@@ -12,7 +12,7 @@ import * as questions from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
 import { clockColumn } from '../../database/database-clock.js';
-import { deleteDependencies, settleDependants } from './dependants.js';
+import { deleteDependencies, dependedOn, settleDependants } from './dependants.js';
 import { type Claim, ClaimedTogether } from './claimed-together.js';
 import { findProject } from '../project-verbs.js';
 import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
@@ -80,9 +80,15 @@ export async function completeTask(
   input: CompleteRequest,
   by: Reporter,
 ): Promise<Task> {
-  const path = await lockTask(work, owner, id);
+  const locking = lockTask(work, owner, id);
+  // In the same round trip, and after the lock: from then on no other task begins to depend on this one.
+  const looking = owner === null ? null : work.lookUp(dependedOn, { owner, id });
+  // The lock fails too, and is awaited first.
+  looking?.catch(() => undefined);
+  const path = await locking;
   const complete = (held: rules.HeldTask) => rules.completeTask(held, input, work.nowMs, endOf, by);
-  return endTask(work, path, await decided(work, path, complete));
+  const after = await decided(work, path, complete);
+  return endTask(work, path, after, { hasDependants: (await looking) ?? true });
 }
 
 export async function failTask(
@@ -141,7 +147,7 @@ export async function answerQuestion(
   const path = await lockTask(work, owner, id);
   const answer = (held: rules.HeldTask) =>
     questions.answerQuestion(held, input, answeredBy, work.nowMs, endOf, by);
-  return endTask(work, path, await decided(work, path, answer), 'answered');
+  return endTask(work, path, await decided(work, path, answer), { event: 'answered' });
 }
 
 /**
@@ -317,7 +323,7 @@ async function endTask(
   work: WorkspacesWork,
   path: TaskPath,
   after: rules.HeldTask | undefined,
-  event?: string,
+  { event, hasDependants = true }: { event?: string; hasDependants?: boolean } = {},
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
@@ -329,7 +335,7 @@ async function endTask(
   if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   work.announce(taskChanged(event ?? rules.eventOf(before, task), task, path, rules.factsOf(before)));
   if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
-  if (task.status === 'completed')
+  if (task.status === 'completed' && hasDependants)
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
   if (rules.endsWithoutResult(task))
     await settleDependants(work, ownerId, task.id, 'never', work.limits.workspaceStepRowsMax);

@@ -1,7 +1,9 @@
 /** Unblocks or cancels the tasks that depend on a task that has ended. */
 import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
-import { recordOf, selected, taskTable, textsOf, updateRecord } from '../rows.js';
+import { query } from '../../database/connection.js';
+import { type OwnedRow, recordOf, selected, taskTable, textsOf, updateRecord } from '../rows.js';
+import type { LoadAll } from '../../write/look-ups.js';
 import { sendRow } from '../../write/merged-rows.js';
 import { ready } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
@@ -51,6 +53,19 @@ async function deferRest(
 ): Promise<void> {
   if (await hasDependants(work, owner, taskId)) work.addBulkWork(owner, 'dependants', taskId, outcome);
 }
+
+/** Whether tasks depend on these. */
+export const dependedOn: LoadAll<OwnedRow, boolean> = async (sql, keys) => {
+  const rows = await query<{ place: string }>(
+    sql,
+    `SELECT given.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (owner_id, id, place)
+      WHERE (SELECT true FROM workspaces.task_dependencies d
+        WHERE d.owner_id = given.owner_id AND d.depends_on = given.id LIMIT 1)`,
+    [keys.map(({ owner }) => owner), keys.map(({ id }) => id)],
+  );
+  const places = new Set(rows.map(({ place }) => Number(place)));
+  return keys.map((_, index) => places.has(index + 1));
+};
 
 export async function hasDependants(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
   const found = await work.rows(

@@ -11,6 +11,7 @@ import {
   joinOne,
   leaseColumns,
   leaseOf,
+  loadRows,
   recordOf,
   rowAt,
   selected,
@@ -64,15 +65,28 @@ export async function findTask(sql: Queryable, owner: Owner, id: string): Promis
 
 /** Locks the task until the transaction ends, and reads the clock after the lock is held. */
 export async function lockTask(work: WorkspacesWork, owner: Owner, id: string): Promise<TaskPath> {
-  const [at, parameters] = rowAt('t', owner, id);
-  const [row] = await work.rows(
-    `SELECT locked.*, ${clockColumn} FROM (
-        SELECT ${taskColumns} FROM ${joinedTasks} WHERE ${at} AND ${visible} FOR UPDATE OF t) locked`,
-    parameters,
-  );
+  const row = owner === null ? await lockOfAnyOwner(work, id) : await work.lookUp(lockedTasks, { owner, id });
   if (row === undefined) throw notFound('task', id);
   work.readClock(row);
   return taskPathOf(row);
+}
+
+const lockedTasks = loadRows({
+  table: 'tasks',
+  alias: 't',
+  columns: taskColumns,
+  joins: taskParents,
+  where: visible,
+  isLocked: true,
+});
+
+async function lockOfAnyOwner(work: WorkspacesWork, id: string): Promise<Row | undefined> {
+  const [row] = await work.rows(
+    `SELECT locked.*, ${clockColumn} FROM (
+        SELECT ${taskColumns} FROM ${joinedTasks} WHERE t.id = $1 AND ${visible} FOR UPDATE OF t) locked`,
+    [id],
+  );
+  return row;
 }
 
 /** `lockTask`, but undefined if the task does not exist or belongs to another owner. */

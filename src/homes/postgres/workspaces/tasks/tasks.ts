@@ -10,7 +10,7 @@ import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { updateCounters } from '../counters.js';
 import { insertDependencies, settleDependants } from './dependants.js';
 import { insertRecord, taskTable, updateRecord } from '../rows.js';
-import { type SessionPath, findSession } from '../sessions.js';
+import { type SessionPath, lookUpSession } from '../sessions.js';
 import { lockTask, lockTaskIfExists } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
 import { taskChanged } from '../../../../workspaces/changes.js';
@@ -22,7 +22,7 @@ export async function createTask(
   id: string,
   input: NewTask,
 ): Promise<Task> {
-  const path = await findSession(work.sql, owner, sessionId);
+  const path = await lookUpSession(work, owner, sessionId);
   checkTakesTasks(path.session);
   const task = rules.newTask(id, sessionId, input, work.limits, work.nowMs);
   const waitsFor = await unfinishedOf(work, path, task.depends_on, 'refused');
