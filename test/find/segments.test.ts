@@ -1,6 +1,7 @@
 /** The rows of the search index, compared with the plain words of the same entries. */
 import { describe, expect, test } from 'vitest';
 import type { EntryName } from '../../src/find/model.js';
+import { type GroupList, joinLists } from '../../src/find/ranking/group-list.js';
 import { beginningWordsMax, wordsBeginningWith } from '../../src/find/segments/beginnings.js';
 import { blockBytesMax, blockTerms } from '../../src/find/segments/blocks.js';
 import { Catalog, CatalogWriter } from '../../src/find/segments/catalog.js';
@@ -260,6 +261,26 @@ describe('the rows of the search index', () => {
           );
       }
     }
+  });
+
+  test('many lists are joined as few lists are', () => {
+    const made = makeEntries(15, 100);
+    const segment = viewed(filed(made.map(({ entry }) => entry)));
+    const view = new IndexView([{ segments: [segment], marked: [], waiting: [] }], everything);
+    const lists = Array.from({ length: 12 }, (_, at) => ({
+      list: view.list(`w${at}`),
+      weight: 0.5 + at / 8,
+    }));
+    const shown = ({ ordinals, titles, bodies, positions }: GroupList): unknown =>
+      Array.from(ordinals, (ordinal, at) => [ordinal, titles[at], bodies[at], positions(at)]);
+    const many = joinLists(lists, view.ordinals);
+    const halves = [lists.slice(0, 6), lists.slice(6)].map((half) => joinLists(half, view.ordinals));
+    const few = joinLists(
+      halves.map((list) => ({ list, weight: 1 })),
+      view.ordinals,
+    );
+    expect(many.ordinals.length).toBeGreaterThan(20);
+    expect(shown(many)).toEqual(shown(few));
   });
 
   test('a common word is split over blocks of a limited size', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseQuery } from '../../src/find/query/query.js';
+import { parseQuery, termsOfQuery } from '../../src/find/query/query.js';
 import { documentText } from '../../src/find/text/document-text.js';
 import { entryTermsOf, formsTermOf } from '../../src/find/words/entry-terms.js';
 import { fold } from '../../src/find/words/fold.js';
@@ -152,6 +152,11 @@ describe('a query', () => {
     ]);
     expect(query.excluded).toEqual([[{ term: 'canary', offset: 0 }]]);
     expect(query.groups.at(-1)?.terms).toEqual([{ term: 'dep', weight: 1, isPrefix: true }]);
+  });
+
+  test('a fifth beginning stands for the word itself', () => {
+    const terms = termsOfQuery(parseQuery('alpha* beta* gamma* delta* omega*'));
+    expect(terms).toEqual({ terms: ['omega'], beginnings: ['alpha', 'beta', 'gamma', 'delta'] });
   });
 
   test('one character of a script without spaces finds the pairs that begin with it', () => {

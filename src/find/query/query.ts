@@ -39,6 +39,8 @@ export type Phrase = readonly { readonly term: string; readonly offset: number }
 /** Words of a query that are used; further ones are ignored. */
 const queryWordsMax = 32;
 const queryPhrasesMax = 8;
+/** Each beginning stands for up to 256 words. Further ones stand for the word itself. */
+const queryBeginningsMax = 4;
 
 const part = /(-?)"([^"]*)"?|(\S+)/g;
 
@@ -72,6 +74,7 @@ export function termsOfQuery({ groups, phrases, excluded }: Query): {
 
 class QueryBuilder {
   readonly #groups = new Map<string, QueryGroup>();
+  #beginnings = 0;
   readonly #phrases: Phrase[] = [];
   readonly #excluded: Phrase[] = [];
 
@@ -81,8 +84,7 @@ class QueryBuilder {
     for (const [index, token] of tokens.entries()) {
       if (token.kind === 'whole') this.#add(token.word, [exactly(token.word)], wholeWeight);
       else if (token.kind === 'pair' && isLastOfRun(tokens, index)) this.#addLastCharacter(tokens, index);
-      else if (isPrefix && index === tokens.length - 1)
-        this.#add(`${token.word}*`, [beginning(token.word)], 1);
+      else if (isPrefix && index === tokens.length - 1) this.#addBeginning(token.word);
       else this.#add(token.word, termsOf(token), isLightWord(token.word) ? lightWeight : 1);
     }
   }
@@ -120,7 +122,13 @@ class QueryBuilder {
     const { word, start } = tokens[index] as Token;
     const before = tokens[index - 1];
     if (before?.kind === 'pair' && before.end > start) return;
-    this.#add(`${word}*`, [beginning(word)], 1);
+    this.#addBeginning(word);
+  }
+
+  #addBeginning(word: string): void {
+    const isOne = this.#beginnings < queryBeginningsMax;
+    this.#beginnings += 1;
+    this.#add(isOne ? `${word}*` : word, [isOne ? beginning(word) : exactly(word)], 1);
   }
 
   #add(name: string, terms: readonly QueryTerm[], weight: number): void {

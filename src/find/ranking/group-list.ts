@@ -52,7 +52,8 @@ const listsJoinedInOrderMax = 8;
 export function joinLists(lists: readonly Weighted[], ordinalsMax: number): GroupList {
   const [only] = lists;
   if (only !== undefined && lists.length === 1 && only.weight === 1) return only.list;
-  const joined = lists.length > listsJoinedInOrderMax ? addedLists(lists, ordinalsMax) : joinedInOrder(lists);
+  if (lists.length > listsJoinedInOrderMax) return addedLists(lists, ordinalsMax);
+  const joined = joinedInOrder(lists);
   return {
     ...joined,
     positions: (index) => {
@@ -68,29 +69,55 @@ export function joinLists(lists: readonly Weighted[], ordinalsMax: number): Grou
 
 type Counted = Omit<GroupList, 'positions'>;
 
-function addedLists(lists: readonly Weighted[], ordinalsMax: number): Counted {
+function addedLists(lists: readonly Weighted[], ordinalsMax: number): GroupList {
   const [titles, bodies] = [new Float64Array(ordinalsMax), new Float64Array(ordinalsMax)];
-  const isFound = new Uint8Array(ordinalsMax);
-  let count = 0;
+  /** How many lists have each entry. */
+  const uses = new Int32Array(ordinalsMax);
+  let total = 0;
   for (const { list, weight } of lists)
     for (let index = 0; index < list.ordinals.length; index += 1) {
       const ordinal = list.ordinals[index] as number;
-      if (isFound[ordinal] === 0) count += 1;
-      isFound[ordinal] = 1;
+      uses[ordinal] = (uses[ordinal] as number) + 1;
       titles[ordinal] = (titles[ordinal] as number) + weight * (list.titles[index] as number);
       bodies[ordinal] = (bodies[ordinal] as number) + weight * (list.bodies[index] as number);
+      total += 1;
     }
-  const ordinals = new Int32Array(count);
-  let at = 0;
-  // The counts move to the front: an ordinal is never below its index.
-  for (let ordinal = 0; at < count; ordinal += 1) {
-    if (isFound[ordinal] === 0) continue;
-    ordinals[at] = ordinal;
-    titles[at] = titles[ordinal] as number;
-    bodies[at] = bodies[ordinal] as number;
-    at += 1;
+  const found: number[] = [];
+  /** Where the uses of each entry begin in `usedBy`; the first one moves on while they are filled in. */
+  const next = new Int32Array(ordinalsMax);
+  let first = 0;
+  for (let ordinal = 0; first < total; ordinal += 1) {
+    if (uses[ordinal] === 0) continue;
+    // The counts move to the front: an ordinal is never below its index.
+    titles[found.length] = titles[ordinal] as number;
+    bodies[found.length] = bodies[ordinal] as number;
+    next[ordinal] = first;
+    first += uses[ordinal] as number;
+    found.push(ordinal);
   }
-  return { ordinals, titles, bodies };
+  /** For each use, its list and its index there. */
+  const [usedBy, usedAt] = [new Int32Array(total), new Int32Array(total)];
+  for (const [number, { list }] of lists.entries())
+    for (let index = 0; index < list.ordinals.length; index += 1) {
+      const ordinal = list.ordinals[index] as number;
+      const at = next[ordinal] as number;
+      [usedBy[at], usedAt[at]] = [number, index];
+      next[ordinal] = at + 1;
+    }
+  return {
+    ordinals: Int32Array.from(found),
+    titles,
+    bodies,
+    positions: (index) => {
+      const places = new Set<number>();
+      const ordinal = found[index] as number;
+      const end = next[ordinal] as number;
+      for (let at = end - (uses[ordinal] as number); at < end; at += 1)
+        for (const place of (lists[usedBy[at] as number] as Weighted).list.positions(usedAt[at] as number))
+          places.add(place);
+      return [...places].toSorted((a, b) => a - b);
+    },
+  };
 }
 
 function joinedInOrder(lists: readonly Weighted[]): Counted {
