@@ -142,6 +142,10 @@ async function* oneByOne(blocks: readonly Buffer[]): AsyncGenerator<Buffer> {
   yield* blocks;
 }
 
+function shown({ ordinals, titles, bodies, positions }: GroupList): unknown {
+  return Array.from(ordinals, (ordinal, at) => [ordinal, titles[at], bodies[at], positions(at)]);
+}
+
 describe('the rows of the search index', () => {
   test('a packed entry has the terms that were packed', () => {
     for (const { entry, terms } of makeEntries(1, 50)) expect(unpackTerms(entry.packed)).toEqual(terms);
@@ -271,8 +275,6 @@ describe('the rows of the search index', () => {
       list: view.list(`w${at}`),
       weight: 0.5 + at / 8,
     }));
-    const shown = ({ ordinals, titles, bodies, positions }: GroupList): unknown =>
-      Array.from(ordinals, (ordinal, at) => [ordinal, titles[at], bodies[at], positions(at)]);
     const many = joinLists(lists, view.ordinals);
     const halves = [lists.slice(0, 6), lists.slice(6)].map((half) => joinLists(half, view.ordinals));
     const few = joinLists(

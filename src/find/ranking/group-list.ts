@@ -23,7 +23,7 @@ export interface GroupList {
 }
 
 interface Weighted {
-  readonly list: TermList;
+  readonly list: GroupList;
   readonly weight: number;
 }
 
