@@ -7,7 +7,7 @@ import {
 } from '../../src/messaging/gate/addresses.js';
 import { agentNameOf, isEmail, roomNameOf } from '../../src/messaging/names.js';
 import { SlidingWindows } from '../../src/messaging/gate/sliding-windows.js';
-import { indexWords, queryWords } from '../../src/messaging/messages/tokenizer.js';
+import { hasWords, indexWords, queryWords } from '../../src/messaging/messages/tokenizer.js';
 import { agoInWords } from '../../src/messaging/rooms/totals.js';
 import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/messages/ulid.js';
 import {
@@ -87,6 +87,24 @@ describe('words', () => {
     ]);
     expect(indexWords('Привет Ελλάδα مرحبا हिन्दी')).toEqual(['привет', 'ελλάδα', 'مرحبا', 'हिन्दी']);
     expect(indexWords('cafe\u0301 CAFÉ')).toEqual(['café']);
+  });
+
+  it('are found in a text only as whole words, in plain text and beyond', () => {
+    const texts = [
+      'worded reword',
+      'a sword, WORD!',
+      'word',
+      '_word word_ 2word word2',
+      'reword word',
+      'größe word',
+      '',
+    ];
+    const found = texts.map((text) => hasWords(text, ['word']));
+    expect(found).toEqual([false, true, true, false, true, true, false]);
+    expect(found).toEqual(texts.map((text) => indexWords(text).includes('word')));
+    expect(hasWords('one two three', ['three', 'one'])).toBe(true);
+    expect(hasWords('one two three', ['three', 'four'])).toBe(false);
+    expect(hasWords('plain text', ['größe'])).toBe(false);
   });
 
   it('of Chinese, Japanese and Korean are pairs of neighbours', () => {

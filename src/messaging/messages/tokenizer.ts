@@ -24,8 +24,24 @@ export function indexWords(text: string): string[] {
 
 /** Whether a text has all of these words of a query. */
 export function hasWords(text: string, words: readonly string[]): boolean {
+  if (plainText.test(text)) {
+    const folded = text.toLowerCase();
+    return words.every((word) => hasRun(folded, word));
+  }
   const own = new Set(indexWords(text));
   return words.every((word) => own.has(word));
+}
+
+/** Whether a word stands in a plain text with no character of a word before or after it. */
+function hasRun(text: string, word: string): boolean {
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1))
+    if (!isRunAt(text, at - 1) && !isRunAt(text, at + word.length)) return true;
+  return false;
+}
+
+function isRunAt(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return (code >= 97 && code <= 122) || (code >= 48 && code <= 57) || code === 95;
 }
 
 /**

@@ -133,13 +133,16 @@ class Walk {
   #next(): EntryName | 'again' | 'end' {
     const waiting = this.#nextWaiting();
     let best: NewestMatches | undefined;
-    let [timeMs, id] = [waiting?.timeMs ?? -1, waiting?.name.id ?? ''];
+    let timeMs = waiting?.timeMs ?? -1;
+    // Reading an id from a catalog takes longer than all of the rest, and few messages have the same time.
+    const idOfBest = (): string =>
+      best === undefined ? (waiting?.name.id ?? '') : best.catalog.id(best.newest as number);
     for (const matches of this.#open) {
       const { catalog, newest } = matches;
       if (newest === undefined) continue;
       const matchMs = catalog.times[newest] ?? 0;
-      if (matchMs < timeMs || (matchMs === timeMs && catalog.id(newest) <= id)) continue;
-      [timeMs, id, best] = [matchMs, catalog.id(newest), matches];
+      if (matchMs < timeMs || (matchMs === timeMs && catalog.id(newest) <= idOfBest())) continue;
+      [timeMs, best] = [matchMs, matches];
     }
     const segment = this.#segments[this.#nextSegment];
     if (segment !== undefined && segment.newestMs >= Math.max(timeMs, this.#oldestMs)) {
@@ -148,13 +151,13 @@ class Walk {
       return 'again';
     }
     if (timeMs < this.#oldestMs) return 'end';
-    this.upper = { timeMs, id };
+    const name = best?.catalog.name(best.newest as number) ?? (waiting as WaitingMessage).name;
+    this.upper = { timeMs, id: name.id };
     this.steps += 1;
     if (best === undefined) {
       this.#waitingLeft -= 1;
-      return (waiting as WaitingMessage).name;
+      return name;
     }
-    const name = best.catalog.name(best.newest as number);
     best.take();
     // A message that was written again is in the index as it was before.
     return this.#options.index.isMarked(name) ? 'again' : name;

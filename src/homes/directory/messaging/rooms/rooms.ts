@@ -167,10 +167,11 @@ export async function publicRoomKeys(reader: Reader, limit: number, offset: numb
   while (keys.length < limit) {
     const asked = Math.min(left + limit - keys.length, roomsPerStep);
     const page = [...reader.range(families.roomsByActivity, { ...bounds, reverse: true, limit: asked })];
-    for (const { key } of page.slice(left)) keys.push(Buffer.from(roomOfActivityKey(key)));
+    for (const { key } of page.slice(left)) keys.push(roomOfActivityKey(key));
     left = Math.max(0, left - page.length);
     const last = page.at(-1);
     if (last === undefined || page.length < asked) break;
+    if (keys.length === limit) break;
     bounds = { lt: last.key };
     await slices.pause();
   }
