@@ -95,10 +95,7 @@ export async function moveDocuments(options: MoveOptions): Promise<MoveResult> {
   return verify(options, result);
 }
 
-async function verify(
-  { from, to, onStep }: MoveOptions,
-  result: MoveResult,
-): Promise<MoveResult> {
+async function verify({ from, to, onStep }: MoveOptions, result: MoveResult): Promise<MoveResult> {
   const [source, target] = [new SideSum(), new SideSum()];
   for await (const { documents } of pagesOf(from, null)) {
     const found = await sameDocuments(to.port, documents);
