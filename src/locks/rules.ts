@@ -153,7 +153,7 @@ function lockHeld(lock: Lock, endOf: LockEnd): StoaError {
     'conflict',
     `"${lock.name}" is locked by ${lock.holder}${why} since ${since}. The lock ends at ${expires_at} unless it is renewed.`,
     {
-      fix: 'Work on something else, wait for the lock with "wait", or ask the holder to release it.',
+      fix: 'Work on something else, ask again with a time to wait, or ask the holder to release it.',
       details: {
         name: lock.name,
         holder: lock.holder,

@@ -34,6 +34,7 @@ export class LocksService {
   readonly #limits: Limits;
   readonly #feed: Feed;
   #waiting = 0;
+  readonly #stopping = new AbortController();
 
   constructor({ writer, port, limits, feed }: LocksServiceOptions) {
     this.port = port;
@@ -82,8 +83,10 @@ export class LocksService {
         advice: 'Ask without "wait" after a moment',
       });
     this.#waiting += 1;
+    const stopping = this.#stopping.signal;
+    const ending = signal === undefined ? stopping : AbortSignal.any([signal, stopping]);
     try {
-      return await this.#acquireInTime(caller, name, wait, attempt, signal);
+      return await this.#acquireInTime(caller, name, wait, attempt, ending);
     } finally {
       this.#waiting -= 1;
     }
@@ -95,7 +98,7 @@ export class LocksService {
     name: string,
     wait: number,
     attempt: () => Promise<Acquired>,
-    signal: AbortSignal | undefined,
+    signal: AbortSignal,
   ): Promise<Acquired> {
     const untilMs = performance.now() + wait * 1_000;
     // Read before the attempt: the end of the lock after it is in the pages that follow.
@@ -105,10 +108,15 @@ export class LocksService {
         return await attempt();
       } catch (error) {
         const leftMs = untilMs - performance.now();
-        if (!isHeld(error) || leftMs <= 0 || signal?.aborted === true) throw error;
+        if (!isHeld(error) || leftMs <= 0 || signal.aborted) throw error;
         since = await this.#untilChanged(checkUserId(caller.user, this.#limits), name, since, leftMs, signal);
       }
     }
+  }
+
+  /** Ends every wait at once, with the refusal that it waited to avoid. */
+  stopWaiting(): void {
+    this.#stopping.abort();
   }
 
   async release(caller: Caller, name: string, input: ReleaseLockInput = {}): Promise<ReleaseLockAnswer> {
@@ -138,7 +146,7 @@ export class LocksService {
     name: string,
     since: string,
     leftMs: number,
-    signal: AbortSignal | undefined,
+    signal: AbortSignal,
   ): Promise<string> {
     const over = AbortSignal.timeout(Math.max(1, Math.ceil(leftMs)));
     const id = lockId(name);
@@ -146,7 +154,7 @@ export class LocksService {
       since,
       interest: { id },
       accept: (change) => change.domain === 'locks' && change.id === id && change.user === user,
-      signal: signal === undefined ? over : AbortSignal.any([over, signal]),
+      signal: AbortSignal.any([over, signal]),
       idleMs: lookAgainMs,
     });
     for await (const page of pages) return page.position;

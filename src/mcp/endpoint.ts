@@ -39,6 +39,8 @@ export class McpEndpoint {
   readonly #sessions: McpSessions;
   readonly #modern: McpHttpHandler;
   readonly #listening = new Set<McpHttpHandler>();
+  /** Requests of 2026 under way. */
+  readonly #answering = new Set<Promise<Response>>();
 
   constructor(stoa: Stoa) {
     this.#stoa = stoa;
@@ -75,8 +77,10 @@ export class McpEndpoint {
     return this.#handleOnce(request, body, caller);
   }
 
+  /** When the server stops, calls that wait have ended, so their answers come at once. */
   async close(): Promise<void> {
     await this.#sessions.close();
+    await Promise.allSettled(this.#answering);
     await Promise.all([this.#modern, ...this.#listening].map((handler) => handler.close()));
   }
 
@@ -91,7 +95,11 @@ export class McpEndpoint {
   async #handleModern({ request, body, caller }: Exchange): Promise<Response> {
     const options = { authInfo: authInfoOf(caller), parsedBody: body };
     const listen = listenSchema.safeParse(body);
-    if (!listen.success) return this.#modern.fetch(request, options);
+    if (!listen.success) {
+      const answering = this.#modern.fetch(request, options).finally(() => this.#answering.delete(answering));
+      this.#answering.add(answering);
+      return answering;
+    }
     const wanted = new Set(listen.data.params.notifications.resourceSubscriptions);
     const { limits } = this.#stoa;
     if (wanted.size > limits.mcpSubscriptionsMax)

@@ -2,6 +2,7 @@
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
+import type { Feed } from '../feed/port.js';
 import type { Limits } from '../core/settings/limits.js';
 import { AddressRanges } from './gate/addresses.js';
 import { SignatureCheck } from './identities/authentication.js';
@@ -48,6 +49,7 @@ export interface MessagingOptions {
   port: MessagingPort;
   limits: Limits;
   sealer: SecretSealer;
+  feed: Feed;
   /** The agents of users, for messages to an agent by its name. Without it, recipients are ids. */
   agents?: AgentNames;
   settings?: Partial<MessagingSettings>;
@@ -79,7 +81,7 @@ export class MessagingService {
   /** Who wrote messages, for readers that show how far an author is proven. */
   readonly authors: KnownAuthors;
 
-  constructor({ writer, port, limits, sealer, agents, settings }: MessagingOptions) {
+  constructor({ writer, port, limits, sealer, feed, agents, settings }: MessagingOptions) {
     this.writer = writer;
     this.port = port;
     this.limits = limits;
@@ -120,7 +122,7 @@ export class MessagingService {
     this.steps = steps;
     this.identities = new Identities({ writer, port, limits, steps, recipients });
     this.rooms = new Rooms({ writer, port, limits, steps, doors, hub });
-    this.direct = new DirectMessages({ writer, port, steps, authors, recipients, hub });
+    this.direct = new DirectMessages({ writer, port, steps, authors, recipients, hub, feed });
   }
 
   async stats(): Promise<Stats> {

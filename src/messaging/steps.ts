@@ -7,6 +7,7 @@ import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../core/settings/limits.js';
+import { isoTime } from '../core/text/iso-time.js';
 import type { SignatureCheck, SignedRequest } from './identities/authentication.js';
 import type { Authors } from './identities/authors.js';
 import type {
@@ -72,11 +73,11 @@ export interface Posted extends Delivered {
   created: boolean;
 }
 
-/** The answer of a commit for a message; `room` only for a message in a room. */
+/** The answer of a commit for a message; `room_id` only for a message in a room. */
 interface CommittedMessage {
   id: string;
-  ts: number;
-  room?: string;
+  ts: string;
+  room_id?: string;
   room_created?: true;
 }
 
@@ -288,7 +289,9 @@ export class MessagingSteps {
       const { message, basis, keeping, nonce } = await prepare(operation);
       const step: Step<CommittedMessage> =
         'to' in message
-          ? port.keepFirst(keeping, port.send(message, basis)).map(({ id, tsMs }) => ({ id, ts: tsMs }))
+          ? port
+              .keepFirst(keeping, port.send(message, basis))
+              .map(({ id, tsMs }) => ({ id, ts: isoTime(tsMs) }))
           : this.#posting({ message, basis, keeping } as RoomDraft).map(committedMessage);
       return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
     };
@@ -318,7 +321,7 @@ export class MessagingSteps {
 }
 
 function committedMessage({ id, tsMs, roomId, created }: Posted): CommittedMessage {
-  return { id, ts: tsMs, room: roomId, ...(created && { room_created: true as const }) };
+  return { id, ts: isoTime(tsMs), room_id: roomId, ...(created && { room_created: true as const }) };
 }
 
 function publicName(given: string): string {

@@ -50,6 +50,7 @@ export async function openDomains(opening: Opening): Promise<Domains> {
     port: home.messaging,
     limits,
     sealer,
+    feed,
     agents: registry.agents,
     ...(options.messagingSettings && { settings: options.messagingSettings }),
   });

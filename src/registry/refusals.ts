@@ -12,7 +12,7 @@ export function unknownAgent(given: string, names: Iterable<string>): StoaError 
     'not_found',
     `Unknown agent "${given.slice(0, 100)}".${didYouMean(given.slice(0, 100), names)}`,
     {
-      fix: 'Use the name or the id of an agent of this user ("stoa agents ls"). An agent is made by its first write.',
+      fix: 'Use the name or the id of an agent of this user: list the agents. An agent is made by its first write.',
     },
   );
 }

@@ -206,6 +206,7 @@ class Stop {
     this.#streams.stop();
     this.#stoa.workspaces.stopWaiting();
     this.#stoa.messaging.hub.stopWaiting();
+    this.#stoa.locks.stopWaiting();
     // Node counts a connection without a request as busy and would wait for it.
     for (const socket of this.#connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(this.#callbacks.map((callback) => callback()));

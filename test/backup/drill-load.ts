@@ -219,16 +219,11 @@ export class Load {
 
   async #acknowledge(user: string): Promise<void> {
     const { direct } = this.#stoa.messaging;
-    const { items } = await direct.pending(
-      await direct.readerOf(operatorCaller(user)),
-      0,
-      5,
-      0,
-      AbortSignal.timeout(60_000),
-    );
+    const caller = operatorCaller(user);
+    const { items } = await direct.pending(caller, 0, 5, 0, AbortSignal.timeout(60_000));
     if (items.length > 0)
       await direct.acknowledge(
-        operatorCaller(user),
+        caller,
         items.map(({ id }) => id),
       );
   }

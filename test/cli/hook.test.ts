@@ -87,6 +87,20 @@ test(
   },
 );
 
+test('a prompt shows the answer to a question of the agent once', { timeout: 120_000 }, async () => {
+  const conversation = { session_id: 'conversation-1' };
+  await session.ok('tasks', { action: 'create', project: 'asks', command: 'deploy' });
+  const { task, fence } = await session.ok('work', { action: 'claim', project: 'asks' });
+  await session.ok('work', { action: 'ask', task: task.id, fence, question: 'Now?' });
+  expect(await hook('prompt', conversation)).toBe('');
+  await builder.tasks.answer(task.id, { answer: 'Yes, now.' });
+  expect(await hook('prompt', conversation)).toBe(
+    `Stoa: builder answered your question about ${task.id}: Yes, now.\n`,
+  );
+  expect(await hook('prompt', conversation)).toBe('');
+  await session.ok('work', { action: 'complete', task: task.id, fence });
+});
+
 test('the text of a message from outside is not shown to the agent', { timeout: 120_000 }, async () => {
   const outside = new Stoa({ url: server.url }).agent(await AgentKeys.generate());
   // Anyone may register with the name of an agent that is trusted.

@@ -46,7 +46,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect(await client.ok('work', { action: 'claim', project })).toEqual({ task: null });
   });
 
-  test('a task goes to an agent with the skills, asks a person, and is claimed again with the answer', async () => {
+  test('a task goes to an agent with the skills, asks a person, and continues with the answer', async () => {
     const project = 'questions';
     const made = (
       await client.ok('tasks', { action: 'create', project, command: 'deploy', labels: ['prod'] })
@@ -54,13 +54,20 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect(await client.ok('work', { action: 'claim', project, skills: ['docs'] })).toEqual({ task: null });
     const claim = await client.ok('work', { action: 'claim', project, skills: ['prod'] });
     expect(claim.task).toMatchObject({ id: made.id, labels: ['prod'] });
-    const asked = { task: made.id, fence: claim.fence, question: 'Deploy now?' };
-    await client.ok('work', { action: 'ask', ...asked });
+    const mine = { task: made.id, fence: claim.fence };
+    await client.ok('work', { action: 'ask', ...mine, question: 'Deploy now?' });
     const waiting = await client.ok('tasks', { action: 'list', project: '*', status: 'input_required' });
     expect(waiting.tasks).toMatchObject([{ id: made.id, question: 'Deploy now?' }]);
-    await client.ok('tasks', { action: 'answer', task: made.id, answer: 'Yes' });
+    const person = await TestClient.connect(running.url, running.alice, generation, { 'stoa-agent': 'ann' });
+    const answer = () => person.ok('tasks', { action: 'answer', task: made.id, answer: 'Yes' });
+    await answer();
+    const { task: held } = await client.ok('work', { action: 'heartbeat', ...mine });
+    expect(held).toMatchObject({ status: 'running', claimed_by: 'scout', answer: 'Yes' });
+    await client.ok('work', { action: 'ask', ...mine, question: 'And now?', release: true });
+    await answer();
     const again = await client.ok('work', { action: 'claim', project, labels: ['prod'] });
-    expect(again.task).toMatchObject({ id: made.id, answer: 'Yes' });
+    expect(again.task).toMatchObject({ id: made.id, question: 'And now?', answer: 'Yes' });
+    await person.close();
   });
 
   test('lists tasks page after page, gives one back and cancels one', async () => {

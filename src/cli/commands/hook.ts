@@ -68,32 +68,51 @@ interface NewsFor {
   scope: string;
   /** The agent itself, whose own locks are not news. */
   agent: string | undefined;
-  /** A prompt shows locks that were taken after this time. */
+  /** A prompt shows locks that were taken, and answers that were given, after this time. */
   since: string | undefined;
 }
 
+/** Answers to questions of the agent's tasks that no hook has shown yet. */
+async function answersTo(
+  connection: Connection,
+  agent: string | undefined,
+  since: string,
+): Promise<{ line: string; at: string }[]> {
+  if (agent === undefined) return [];
+  const { items } = await connection.call('tasks.list', { holder: agent, status: 'running', limit: 50 });
+  return items.flatMap(({ id, answer, answered_at: at, answered_by: by }) =>
+    answer === null || at === null || at <= since
+      ? []
+      : [{ line: cut(`${by} answered your question about ${id}: ${answer}`), at }],
+  );
+}
+
 /**
- * Which other agents are here and what they have locked; at the start also which tasks of the repository are
- * open. A prompt without news says nothing.
+ * Answers to the agent, which other agents are here and what they have locked; at the start also which tasks of
+ * the repository are open. A prompt without news says nothing.
  */
 async function newsOf(
   connection: Connection,
   { event, scope, agent, since }: NewsFor,
 ): Promise<{ lines: string[]; until: string }> {
-  const [agents, locks, tasks] = await Promise.all([
+  const start = since ?? new Date(Date.now() - recentMs).toISOString();
+  const [agents, locks, tasks, answers] = await Promise.all([
     connection.call('agents.list', { limit: 50 }),
     connection.call('locks.list', { prefix: `${scope}/`, limit: locksRead }),
     event === 'start' ? openTasks(connection, scope) : [],
+    answersTo(connection, agent, start),
   ]);
-  const start = since ?? new Date(Date.now() - recentMs).toISOString();
   const others = locks.items.filter(({ holder }) => holder !== agent);
   const recent = others.filter(({ acquired_at }) => event === 'start' || acquired_at > start);
-  const until = [start, ...others.map(({ acquired_at }) => acquired_at)].toSorted().at(-1) ?? start;
-  if (event !== 'start' && recent.length === 0) return { lines: [], until };
+  const told = [...others.map(({ acquired_at }) => acquired_at), ...answers.map(({ at }) => at)];
+  const until = [start, ...told].toSorted().at(-1) ?? start;
+  const answered = answers.slice(0, itemsMax).map(({ line }) => line);
+  if (event !== 'start' && recent.length === 0) return { lines: answered, until };
   const live = agents.items
     .filter(({ name, presence }) => presence === 'live' && name !== agent)
     .map(({ name }) => name);
   const lines = [
+    ...answered,
     ...(live.length === 0 ? [] : [`Other agents that are here: ${live.slice(0, itemsMax * 2).join(', ')}.`]),
     ...recent
       .slice(0, itemsMax)

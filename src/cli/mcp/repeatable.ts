@@ -10,9 +10,10 @@ const harmless: Readonly<Record<string, true | ReadonlySet<string>>> = {
   agents: true,
   // The same holder gets the same lock again.
   lock: true,
-  tasks: new Set(['list', 'get']),
-  // The same report with the same fence is accepted again.
-  work: new Set(['heartbeat', 'complete', 'fail']),
+  // The same answer is accepted again.
+  tasks: new Set(['list', 'get', 'answer']),
+  // The same report or question with the same fence is accepted again.
+  work: new Set(['heartbeat', 'complete', 'fail', 'ask']),
 };
 
 export function isRepeatable(message: Message): boolean {

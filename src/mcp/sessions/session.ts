@@ -27,6 +27,7 @@ export class LocalSession {
   readonly #subscriptions = new Set<string>();
   /** By the id of a request that runs here: ends its exchange without an answer. */
   readonly #cancels = new Map<RequestId, () => void>();
+  readonly #answering = new Set<Promise<Response>>();
   /** While the stream is open here. */
   #watch: ResourceWatch | undefined;
   #version = 0;
@@ -139,7 +140,12 @@ export class LocalSession {
           .catch((error: unknown) => this.#stoa.onError(error, 'a cancelled MCP call'));
       });
     });
-    return Promise.race([passing, unanswered]).finally(() => this.#cancels.delete(id));
+    const answering = Promise.race([passing, unanswered]).finally(() => {
+      this.#cancels.delete(id);
+      this.#answering.delete(answering);
+    });
+    this.#answering.add(answering);
+    return answering;
   }
 
   /**
@@ -163,8 +169,15 @@ export class LocalSession {
     if (this.#subscriptions.size > 0) this.#begin(watch, this.#subscriptions);
   }
 
+  /** Resolves when the requests that run here are answered. */
+  async finished(): Promise<void> {
+    await Promise.allSettled(this.#answering);
+  }
+
+  /** Requests that still run get no answer, because the transport would never end their exchanges. */
   async close(): Promise<void> {
     this.#watch?.close();
+    for (const end of this.#cancels.values()) end();
     await this.#server.close();
   }
 

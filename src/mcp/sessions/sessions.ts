@@ -101,8 +101,10 @@ export class McpSessions {
     }
   }
 
+  /** When the server stops, calls that wait have ended, so their answers come at once. */
   async close(): Promise<void> {
     await this.#looking.close();
+    await Promise.all([...this.#held.values()].map(({ local }) => local.finished()));
     await Promise.all([...this.#held.keys()].map((id) => this.#drop(id)));
   }
 

@@ -85,12 +85,10 @@ const read = defineTool({
     const givenMs = input.after === undefined ? undefined : timeMs(input.after);
     await stoa.messaging.gate.count(caller, 'GET', inbox ? '/dm' : '/room/x');
     const waitMs = Math.min(input.wait_seconds ?? 0, messaging.limits.longPollSecondsMax) * 1_000;
-    const target = inbox
-      ? await messaging.direct.readerOf(caller)
-      : await enterRoom(stoa, caller, input.room, input.key);
+    const target = inbox ? undefined : await enterRoom(stoa, caller, input.room, input.key);
     const page = (span: Span, wait: number) =>
-      typeof target === 'string'
-        ? messaging.direct.read(target, span, wait, signal)
+      target === undefined
+        ? messaging.direct.read(caller, span, wait, signal)
         : messaging.rooms.read(target, span, wait, signal);
     const most = Math.min(
       input.limit ?? messaging.limits.messagesPageDefault,

@@ -110,9 +110,9 @@ const work = defineTool({
   description:
     'claim: take the next ready task for yourself alone; task is null when none is ready within ' +
     'wait_seconds. Do it, then complete with ' +
-    'output, or fail (retry: true gives it back). ask a person: the task waits, and is claimed again ' +
-    'with the answer; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means ' +
-    'that another agent has it now: stop.',
+    'output, or fail (retry: true gives it back). ask a person: the task waits and stays yours; ' +
+    'heartbeat shows the answer; with release: true any agent can claim the answered task. Pass task ' +
+    'and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['claim', 'heartbeat', 'complete', 'fail', 'ask']),
@@ -131,7 +131,7 @@ const work = defineTool({
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
     question: z.string().optional().describe('ask: what to decide'),
-    keep: z.boolean().optional(),
+    release: z.boolean().optional(),
   }),
   output: z.object({
     task: task.nullable(),
@@ -169,10 +169,8 @@ const work = defineTool({
         };
       case 'ask': {
         const question = required(input, 'question');
-        const release = input.keep !== true;
-        return {
-          task: shown(await stoa.workspaces.askQuestion(caller, id, { fence, question, release })),
-        };
+        const asked = { fence, question, ...given({ release: input.release }) };
+        return { task: shown(await stoa.workspaces.askQuestion(caller, id, asked)) };
       }
       case 'heartbeat': {
         const { lease } = await stoa.workspaces.heartbeatTask(caller, id, { fence });

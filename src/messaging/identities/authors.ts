@@ -42,7 +42,7 @@ const unstoredMax = 1_000;
 const unstoredMs = 60_000;
 
 /** An id that no identity has. */
-const nobodyId = '00000000-0000-0000-0000-000000000000';
+export const nobodyId = '00000000-0000-0000-0000-000000000000';
 
 export class Authors {
   readonly #writer: Writer;

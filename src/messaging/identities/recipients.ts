@@ -84,6 +84,6 @@ export class Recipients {
 function unknownAgent(reference: string): Error {
   return refuse('recipientUnknown', {
     about: `Unknown agent "${reference.slice(0, 100)}".`,
-    fix: 'Use the name of one of your agents ("stoa agents ls"), or the id of an identity.',
+    fix: 'Use the name of one of your agents (list them), or the id of an identity.',
   });
 }

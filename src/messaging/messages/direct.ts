@@ -5,7 +5,8 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
-import type { Authors } from '../identities/authors.js';
+import type { Feed } from '../../feed/port.js';
+import { type Authors, nobodyId } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
@@ -20,7 +21,12 @@ export interface DirectMessagesOptions {
   authors: Authors;
   recipients: Recipients;
   hub: MessageHub;
+  /** Wakes readers that have no inbox yet, on all servers. */
+  feed: Feed;
 }
+
+/** Readers without an inbox look again after this time, also if they missed a change. */
+const lookAgainMs = 2_000;
 
 export class DirectMessages {
   readonly #options: DirectMessagesOptions;
@@ -55,11 +61,19 @@ export class DirectMessages {
     return this.#options.authors.recipientOf(agent);
   }
 
-  async read(agentId: string, span: Span, waitMs: number, signal: AbortSignal): Promise<Page<DirectMessage>> {
-    const page = await this.#options.port.inbox(agentId, span);
-    if (page.items.length > 0 || waitMs === 0 || !('afterMs' in span)) return page;
-    const came = await this.#options.hub.wait({ kind: 'inbox', id: agentId }, span.afterMs, waitMs, signal);
-    return came ? this.#options.port.inbox(agentId, span) : page;
+  async read(
+    caller: Caller | null,
+    span: Span,
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<Page<DirectMessage>> {
+    const { port, hub } = this.#options;
+    const waits = 'afterMs' in span ? waitMs : 0;
+    const { inbox, leftMs } = await this.#inboxOf(caller, waits, signal);
+    const page = await port.inbox(inbox, span);
+    if (page.items.length > 0 || leftMs <= 0 || !('afterMs' in span)) return page;
+    const came = await hub.wait({ kind: 'inbox', id: inbox }, span.afterMs, leftMs, signal);
+    return came ? port.inbox(inbox, span) : page;
   }
 
   /**
@@ -67,24 +81,56 @@ export class DirectMessages {
    * acknowledged.
    */
   async pending(
-    agentId: string,
+    caller: Caller | null,
     afterMs: number,
     limit: number,
     waitMs: number,
     signal: AbortSignal,
   ): Promise<Page<DirectMessage>> {
+    const { port, hub } = this.#options;
+    const { inbox, leftMs } = await this.#inboxOf(caller, waitMs, signal);
     // Read before the page, so that a message that arrives in between ends the wait at once.
-    const newest =
-      waitMs === 0 ? undefined : await this.#options.port.inbox(agentId, { beforeMs: null, limit: 1 });
-    const page = await this.#options.port.pending(agentId, afterMs, limit);
+    const newest = leftMs <= 0 ? undefined : await port.inbox(inbox, { beforeMs: null, limit: 1 });
+    const page = await port.pending(inbox, afterMs, limit);
     if (page.items.length > 0 || newest === undefined) return page;
-    const came = await this.#options.hub.wait(
-      { kind: 'inbox', id: agentId },
+    const came = await hub.wait(
+      { kind: 'inbox', id: inbox },
       Math.max(afterMs, newest.items[0]?.tsMs ?? 0),
-      waitMs,
+      leftMs,
       signal,
     );
-    return came ? this.#options.port.pending(agentId, afterMs, limit) : page;
+    return came ? port.pending(inbox, afterMs, limit) : page;
+  }
+
+  /**
+   * Resolves when the caller has an inbox, or when the signal is aborted. An agent gets its inbox with the
+   * first message from or to it.
+   */
+  async firstInbox(caller: Caller | null, signal: AbortSignal): Promise<void> {
+    const { feed, hub } = this.#options;
+    // Read before the inbox: a change after it is in the pages that follow.
+    const since = await feed.newest();
+    if ((await this.readerOf(caller)) !== nobodyId) return;
+    const pages = feed.follow({
+      since,
+      accept: ({ domain, kind }) => domain === 'messaging' && kind.startsWith('identity.'),
+      signal: AbortSignal.any([signal, hub.stopping]),
+      idleMs: lookAgainMs,
+    });
+    for await (const _ of pages) if ((await this.readerOf(caller)) !== nobodyId) return;
+  }
+
+  /** The inbox that the caller reads, and how long the caller may still wait for a message in it. */
+  async #inboxOf(
+    caller: Caller | null,
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<{ inbox: string; leftMs: number }> {
+    const inbox = await this.readerOf(caller);
+    if (inbox !== nobodyId || waitMs <= 0) return { inbox, leftMs: waitMs };
+    const untilMs = performance.now() + waitMs;
+    await this.firstInbox(caller, AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(waitMs))]));
+    return { inbox: await this.readerOf(caller), leftMs: untilMs - performance.now() };
   }
 
   acknowledge(caller: Caller | null, ids: readonly string[]): Promise<number> {

@@ -43,11 +43,21 @@ export class MessageHub {
   /** Functions that end the current waits. */
   readonly #waits = new Set<() => void>();
   readonly #stop: () => void;
-  #stopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(port: MessagingPort) {
     this.#port = port;
     this.#stop = port.subscribe((notice) => this.#onNotice(notice));
+  }
+
+  /** How many readers wait for their next message. */
+  get waiting(): number {
+    return this.#waits.size;
+  }
+
+  /** Aborted when the server stops. */
+  get stopping(): AbortSignal {
+    return this.#stopping.signal;
   }
 
   /**
@@ -71,7 +81,7 @@ export class MessageHub {
    * server stops.
    */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted || this.#stopped) return Promise.resolve(false);
+    if (signal.aborted || this.stopping.aborted) return Promise.resolve(false);
     return new Promise((resolve, reject) => {
       const finish = (outcome: () => void) => {
         clearTimeout(timeout);
@@ -95,7 +105,7 @@ export class MessageHub {
 
   /** Ends every wait at once. Later waits end immediately. */
   stopWaiting(): void {
-    this.#stopped = true;
+    this.#stopping.abort();
     for (const end of this.#waits) end();
   }
 

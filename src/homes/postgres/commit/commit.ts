@@ -9,6 +9,7 @@ import type { PostgresBase } from '../base.js';
 import { StoaError } from '../../../core/errors.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { isoTime } from '../../../core/text/iso-time.js';
 import type { NewDirectMessage, NewMessage, OpeningMessage } from '../../../messaging/port.js';
 import type { PostgresMessaging } from '../messaging/messaging.js';
 import { refuse } from '../../../messaging/refusals.js';
@@ -41,7 +42,7 @@ const redisAwayMs = 2_000;
 interface Queued {
   delivery: string;
   queued: true;
-  room?: string;
+  room_id?: string;
   room_created?: true;
 }
 
@@ -207,7 +208,7 @@ function queuedAnswer({ delivery, message }: QueuedMessage, created: boolean): Q
   return {
     delivery,
     queued: true,
-    ...('roomId' in message && { room: message.roomId }),
+    ...('roomId' in message && { room_id: message.roomId }),
     ...(created && { room_created: true as const }),
   };
 }
@@ -219,7 +220,7 @@ function isQueued(result: unknown): result is Queued {
 /** The answer for a message in its current state: delivered, undeliverable or still queued. */
 function shownAnswer(queued: Queued, state: DeliveryState | undefined): unknown {
   const { delivery, queued: _, ...where } = queued;
-  if (state?.state === 'delivered') return { id: state.id, ts: state.tsMs, ...where };
+  if (state?.state === 'delivered') return { id: state.id, ts: isoTime(state.tsMs), ...where };
   if (state?.state === 'undeliverable') return { delivery, undeliverable: state.reason, ...where };
   return queued;
 }

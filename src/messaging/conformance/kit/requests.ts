@@ -1,4 +1,5 @@
 /** Requests and refusals that several suites share. */
+import { operatorCaller } from '../../../core/caller.js';
 import { Agent, type Answer, type MessagingServer } from './server.js';
 import { writtenPort } from './written-port.js';
 
@@ -31,4 +32,14 @@ export async function registered(server: MessagingServer): Promise<Agent> {
     proven: false,
   });
   return Object.assign(agent, { id: identity.id });
+}
+
+/** The credentials of a user, and the agent that it acts as. */
+export async function credentials(
+  server: MessagingServer,
+  user: string,
+  agent?: string,
+): Promise<Record<string, string>> {
+  const { token } = await server.stoa.identity.createToken(operatorCaller(), user, {}, null);
+  return { authorization: `Bearer ${token}`, ...(agent !== undefined && { 'stoa-agent': agent }) };
 }

@@ -1,8 +1,8 @@
 /** Streams and long polls. */
-import { type TestRunner } from '../../../core/test-runner.js';
+import { type TestRunner, eventually } from '../../../core/test-runner.js';
 import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
-import { refusal } from '../kit/requests.js';
+import { credentials, refusal } from '../kit/requests.js';
 
 export function liveMessageTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -135,6 +135,36 @@ export function liveMessageTests(
           AbortSignal.abort(),
         ),
       ).toBe(false);
+    });
+
+    it('an agent that waits before it has an inbox gets its first message', async () => {
+      const as = (agent: string) => credentials(server, 'ada', agent);
+      const [sender, ...names] = ['sender', 'reads', 'pends', 'streams'];
+      for (const agent of names)
+        await server.ask('PUT', `/v1/data/notes/${agent}`, { headers: await as(agent), body: { value: 1 } });
+      const reads = server.ask('GET', '/v1/inbox?after=1970-01-01T00:00:00Z&wait=30', {
+        headers: await as('reads'),
+      });
+      const pends = server.ask('GET', '/v1/inbox?pending=true&wait=30', { headers: await as('pends') });
+      const events = { ...(await as('streams')), accept: 'text/event-stream' };
+      const stream = await Stream.open(`${server.url}/v1/inbox`, events);
+      await stream.until(1, ({ events: got }) => got);
+      for (const to of names)
+        await server.ask('POST', '/v1/inbox', {
+          headers: await as(sender!),
+          body: { to, body: 'the first' },
+        });
+      for (const answer of [await reads, await pends])
+        expect(answer.json.items.map(({ body }: { body: string }) => body)).toEqual(['the first']);
+      // The stream ends, and its reader connects again from its position.
+      await eventually(() => stream.ended, Boolean);
+      const again = await Stream.open(`${server.url}/v1/inbox`, {
+        ...events,
+        'last-event-id': stream.events.at(-1)!.id!,
+      });
+      await again.until(1);
+      expect(again.messages.map(({ data }) => data.body)).toEqual(['the first']);
+      again.close();
     });
   });
 }

@@ -1,5 +1,5 @@
 /** Streams and waits on every backend, from any position, and while messages are deleted. */
-import type { TestRunner } from '../../../core/test-runner.js';
+import { type TestRunner, eventually } from '../../../core/test-runner.js';
 import { type Backend, type Agent, MessagingServer, roomy } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 
@@ -92,8 +92,10 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         eve.ask('GET', '/dm?after=1&wait=3600'),
         eve.ask('GET', '/dm?pending=1&wait=3600'),
       ];
-      // Time for all three to reach the server: a request that arrives during the stop would be refused.
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await eventually(
+        () => own.stoa.messaging.hub.waiting,
+        (waiting) => waiting === 3,
+      );
       await own.stop(3_600);
       for (const { status, json } of await Promise.all(waits)) {
         expect(status).toBe(200);

@@ -1,19 +1,12 @@
 /** Rooms of a user on every backend: who sees them, what a name means, keys, and how long messages are kept. */
 import { type TestRunner, eventually } from '../../../core/test-runner.js';
-import { operatorCaller } from '../../../core/caller.js';
-import { secret } from '../kit/requests.js';
+import { credentials, secret } from '../kit/requests.js';
 import { type Answer, type Backend, type MessagingServer, roomy } from '../kit/server.js';
 
 type Headers = Record<string, string>;
 
 const withKey = { 'x-aicq-room-key': secret };
 const dayMs = 86_400_000;
-
-/** The credentials of a user, and the agent that it acts as. */
-async function credentials(server: MessagingServer, user: string, agent?: string): Promise<Headers> {
-  const { token } = await server.stoa.identity.createToken(operatorCaller(), user, {}, null);
-  return { authorization: `Bearer ${token}`, ...(agent !== undefined && { 'stoa-agent': agent }) };
-}
 
 /** A message of a commit. */
 const say = (room: string, body: string, key?: string) => ({ op: 'room.post', room, body, key });

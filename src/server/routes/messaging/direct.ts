@@ -19,7 +19,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
     if (isSet(query, 'pending')) {
       const afterMs = 'afterMs' in span ? span.afterMs : 0;
       const page = await messaging.direct.pending(
-        agentId,
+        caller,
         afterMs,
         span.limit,
         waitMs,
@@ -33,7 +33,11 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
       };
     }
     const readPage = async () => {
-      const page = await messaging.direct.read(agentId, span, waitMs, disconnectSignal(reply));
+      // A kept page is of exactly this inbox; a reader that waits may get an inbox meanwhile.
+      const page =
+        waitMs === 0
+          ? await messaging.port.inbox(agentId, span)
+          : await messaging.direct.read(caller, span, waitMs, disconnectSignal(reply));
       if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
       return {
         messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
@@ -41,7 +45,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         ...nextCursorOf(page, span),
       };
     };
-    if (verify) return readPage();
+    if (verify || waitMs > 0) return readPage();
     const { directRetentionSeconds: retentionSeconds } = messaging.limits;
     const topic = { kind: 'inbox', id: agentId } as const;
     return newestPages.page(messaging.port, { topic, span, retentionSeconds }, readPage);

@@ -2,6 +2,7 @@
 import { inbox } from '../../../api/rooms/operations.js';
 import { isoTime } from '../../../core/text/iso-time.js';
 import { inboxSchemas } from '../../../api/rooms/schemas.js';
+import { nobodyId } from '../../../messaging/identities/authors.js';
 import type { DirectMessage } from '../../../messaging/model.js';
 import { userOf } from '../../../messaging/rooms/visibility.js';
 import { addressOf } from '../../request/caller-address.js';
@@ -27,8 +28,8 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
         fromMs: positionOf(headers['last-event-id'], query.after) ?? (first && first.tsMs - 1),
         // The hub returns direct messages for an inbox.
         show: (message, authors) => shownInboxMessage(message as DirectMessage, authors, to),
-        // The agent gets an inbox with its first message; the reader must then connect again.
         isHidden: async () => (await direct.readerOf(caller)) !== agentId,
+        ...(agentId === nobodyId && { until: (ended) => direct.firstInbox(caller, ended) }),
       });
     }
     const given = spanOf(query, limits.directPageMax, limits.directPageMax);
@@ -37,8 +38,8 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
     const waitMs = Math.min(query.wait ?? 0, limits.longPollSecondsMax) * 1000;
     const page =
       isPending && 'afterMs' in span
-        ? await direct.pending(agentId, span.afterMs, span.limit, waitMs, disconnectSignal(reply))
-        : await direct.read(agentId, span, waitMs, disconnectSignal(reply));
+        ? await direct.pending(caller, span.afterMs, span.limit, waitMs, disconnectSignal(reply))
+        : await direct.read(caller, span, waitMs, disconnectSignal(reply));
     if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
     const authors = await messaging.authors.of(page.items);
     return {

@@ -15,6 +15,8 @@ export interface StreamedTopic {
   show: (message: Message | DirectMessage, authors: ReadonlyMap<string, KnownAuthor>) => object;
   /** Whether the caller may no longer read the topic. Checked while the stream is idle. */
   isHidden: () => Promise<boolean>;
+  /** The stream ends when this resolves, and the reader connects again. The signal is the end of the stream. */
+  until?: (ended: AbortSignal) => Promise<void>;
 }
 
 /** The position of `Last-Event-ID`, or of `after`. */
@@ -27,7 +29,7 @@ export async function streamTopic(
   { request, reply }: Asked,
   streams: EventStreams,
   messaging: MessagingService,
-  { topic, fromMs, show, isHidden }: StreamedTopic,
+  { topic, fromMs, show, isHidden, until }: StreamedTopic,
 ): Promise<typeof streaming> {
   const { port, authors, hub, gate } = messaging;
   const span = { beforeMs: null, limit: 1 };
@@ -79,6 +81,12 @@ export async function streamTopic(
       },
     }),
   );
+  if (until !== undefined) {
+    const ended = new AbortController();
+    stops.push(() => ended.abort());
+    const end = (): void => stream.end();
+    void until(ended.signal).then(end, end);
+  }
   if (stream.ended) stops.forEach((stop) => stop());
   return streaming;
 }

@@ -55,7 +55,7 @@ describe('the outbox', () => {
     const first = await stoa.commit.commit(ada, both, idempotency);
     expect(first).toMatchObject({
       ok: true,
-      results: [{ value: 1 }, { queued: true, delivery: expect.any(String) as string, room: globalRoomId }],
+      results: [{ value: 1 }, { queued: true, delivery: expect.any(String) as string, room_id: globalRoomId }],
     });
     for (const body of ['second', 'third'])
       await stoa.commit.commit(ada, {
