@@ -1,10 +1,14 @@
 /** The answers of the operator's operations, in the format of the wire. */
 
-/** The progress of long work. */
-interface Progress {
+/** Parts of long work that differ in speed: an import checks and writes, the doctor reads records and the index. */
+export type ProgressPhase = 'checking' | 'writing' | 'records' | 'index';
+
+/** The progress of long work, or of the phase that it is in. */
+export interface Progress {
   done: number;
   /** An estimate if the total is unknown. */
   total: number;
+  phase?: ProgressPhase;
 }
 
 export type OnProgress = (progress: Progress) => void;

@@ -51,7 +51,7 @@ export interface OperationsPort {
   /** A recent count. Counting is paced, because it reads every row of some families. */
   census(): Promise<Census>;
   /** All findings. With `repair` each is repaired when it is found. */
-  examine(repair: boolean): AsyncIterable<ExaminedFinding>;
+  examine(repair: boolean, onProgress?: OnProgress): AsyncIterable<ExaminedFinding>;
   entries(family: string, request: EntryRequest): Promise<Page<InspectedEntry>>;
   backup(request: BackupRequest): Promise<BackupSummary>;
   /** Does work outside of transactions once for an Idempotency-Key. */

@@ -140,10 +140,10 @@ export class OperationsService {
   }
 
   /** Looks for damage. Every finding is counted, the first `doctorFindingsMax` are listed. */
-  async examine(repair: boolean): Promise<Examination> {
+  async examine(repair: boolean, onProgress?: OnProgress): Promise<Examination> {
     const findings: ExaminedFinding[] = [];
     let [found, repaired] = [0, 0];
-    for await (const finding of this.#port.examine(repair)) {
+    for await (const finding of this.#port.examine(repair, onProgress)) {
       found += 1;
       if (finding.repaired) repaired += 1;
       if (findings.length < this.#options.limits.doctorFindingsMax) findings.push(finding);

@@ -2,12 +2,14 @@
  * Imports a file of documents into the data store: all lines are validated before the first document is
  * written.
  */
+import { stat } from 'node:fs/promises';
 import { documentId } from '../datastore/documents/document-id.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import { isOversized } from '../datastore/transfer/transfer.js';
 import type { DataService } from '../datastore/service.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
+import type { OnProgress, ProgressPhase } from '../operations/model.js';
 import { fileLines, parsedLine } from './file-lines.js';
 
 export interface DocumentFileOptions {
@@ -15,7 +17,7 @@ export interface DocumentFileOptions {
   dryRun?: boolean | undefined;
   /** Skips invalid lines instead of refusing the file. */
   keepGoing?: boolean | undefined;
-  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  onProgress?: OnProgress | undefined;
 }
 
 export interface DocumentFileReport {
@@ -57,7 +59,7 @@ class DocumentFile {
   readonly #bad = new Set<number>();
   /** The line of each id. */
   readonly #seen = new Map<string, number>();
-  #done = 0;
+  #progress = { phase: 'checking' as ProgressPhase, done: 0, total: 0 };
 
   constructor(data: DataService, caller: Caller, path: string, options: DocumentFileOptions) {
     this.#data = data;
@@ -77,24 +79,31 @@ class DocumentFile {
   }
 
   async run(): Promise<DocumentFileReport> {
+    await this.#begin('checking');
     const overQuota = await this.#judge();
     this.#refuseBad();
     if (overQuota !== undefined) throw overQuota;
     if (this.#report.dry_run) return this.#report;
+    await this.#begin('writing');
     for await (const batch of this.#batches()) {
       await this.#data.transfer.write(
         this.#caller,
         batch.map(({ record }) => record),
       );
       this.#report.imported += batch.length;
-      this.#done += batch.length;
-      this.#options.onProgress?.({ done: this.#done, total: this.#goodLines * 2 });
+      this.#advance(batch);
     }
     return this.#report;
   }
 
-  get #goodLines(): number {
-    return this.#report.lines - this.#report.bad_total;
+  async #begin(phase: ProgressPhase): Promise<void> {
+    this.#progress = { phase, done: 0, total: (await stat(this.#path)).size };
+  }
+
+  #advance(batch: readonly Line[]): void {
+    // Each line ends with one byte more.
+    for (const { sizeBytes } of batch) this.#progress.done += sizeBytes + 1;
+    this.#options.onProgress?.(this.#progress);
   }
 
   /** Finds the invalid lines. Returns the error if the other documents would exceed a quota. */
@@ -118,9 +127,7 @@ class DocumentFile {
         if (!(error instanceof StoaError) || error.code !== 'quota_exceeded') throw error;
         overQuota ??= error;
       });
-      this.#done += batch.length;
-      // The number of lines is known after this pass; until then the pass counts as half.
-      this.#options.onProgress?.({ done: this.#done, total: this.#done * 2 });
+      this.#advance(batch);
     }
     return overQuota;
   }

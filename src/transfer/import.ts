@@ -10,6 +10,7 @@ import { mapIds } from './id-map.js';
 import { KnownIds } from './known-ids.js';
 import type { MapId, RecordKind } from './kinds.js';
 import type { UserLine } from './record-schemas.js';
+import type { OnProgress, ProgressPhase } from '../operations/model.js';
 import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
 import type { RecordStore } from './port.js';
 import { type FileFacts, type ReadLine, readExport } from './read.js';
@@ -21,7 +22,7 @@ export interface ImportOptions {
   onConflict?: OnConflict | undefined;
   /** Skips invalid lines and accepts an incomplete file, instead of refusing the file. */
   keepGoing?: boolean | undefined;
-  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  onProgress?: OnProgress | undefined;
 }
 
 export interface ImportContext {
@@ -37,8 +38,8 @@ export async function importFile(
   return new Import(context, path, options).run();
 }
 
-/** The number of passes over a file: validation, conflicts, writing. */
-const passes = 3;
+/** How often a phase reads the file: for validation and for conflicts, then to write. */
+const passes = { checking: 2, writing: 1 };
 
 class Import {
   readonly #stores: RecordStores;
@@ -54,7 +55,7 @@ class Import {
   readonly #agentsMax = new Map<string, number | null>();
   readonly #report: ImportReport;
   #map: MapId = (_type, id) => id;
-  #progress = { done: 0, total: 0 };
+  #progress = { phase: 'checking' as ProgressPhase, done: 0, total: 0 };
 
   constructor({ stores, limits }: ImportContext, path: string, options: ImportOptions) {
     this.#stores = new Map(Array.from(stores, ([type, store]) => [type, store.forImport?.() ?? store]));
@@ -76,6 +77,7 @@ class Import {
   }
 
   async run(): Promise<ImportReport> {
+    await this.#begin('checking');
     const facts = await this.#read((line) => this.#judgeLine(line));
     this.#refuseBad(facts);
     if (this.#options.ids === 'map')
@@ -83,8 +85,13 @@ class Import {
     await this.#read((line) => this.#judgeConflict(line));
     if (this.#options.dryRun === true) return this.#report;
     if (this.#report.conflicts_total > 0 && this.#onConflict === 'fail') throw this.#refusal();
+    await this.#begin('writing');
     await this.#write();
     return this.#report;
+  }
+
+  async #begin(phase: keyof typeof passes): Promise<void> {
+    this.#progress = { phase, done: 0, total: passes[phase] * (await sizeOf(this.#path)) };
   }
 
   /** Every kind has one. */
@@ -97,7 +104,6 @@ class Import {
   }
 
   async #read(onLine: (line: ReadLine) => void | Promise<void>): Promise<FileFacts> {
-    if (this.#progress.total === 0) this.#progress.total = passes * (await sizeOf(this.#path));
     return readExport(this.#path, async (line) => {
       await onLine(line);
       this.#progress.done += line.sizeBytes;

@@ -19,6 +19,7 @@ export const server = {
     path: '/v1/doctor',
     summary: 'Find damaged indexes and repair them',
     principals: operatorOnly,
+    streams: 'asked',
   },
   listFamilies: {
     method: 'GET',

@@ -2,6 +2,7 @@
 import { refusalOf } from '../../client/transport/refusal.js';
 import { type ServerEvent, ServerEvents } from '../../client/transport/server-events.js';
 import { StoaError } from '../../core/errors.js';
+import type { OnProgress, Progress } from '../../operations/model.js';
 import { endedEarly } from './request.js';
 
 /** The body of a successful answer. An error answer is thrown as the error that it describes. */
@@ -22,13 +23,13 @@ export function answerOf<Body>(status: number, text: string): Body {
 export async function lastOf<Body>(
   base: string,
   body: AsyncIterable<Uint8Array>,
-  onProgress: (step: { done: number; total: number }) => void,
+  onProgress: OnProgress,
 ): Promise<Body> {
   for await (const { event, data } of readEvents(body)) {
     if (event === 'done') return answerOf<Body>(200, data);
     if (event === 'error') return answerOf<Body>(errorStatus, data);
     // The server's withProgress writes exactly this.
-    if (event === 'progress') onProgress(JSON.parse(data) as { done: number; total: number });
+    if (event === 'progress') onProgress(JSON.parse(data) as Progress);
   }
   throw endedEarly(base);
 }

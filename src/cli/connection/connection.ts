@@ -1,5 +1,6 @@
 /** Connects a command to the data: through the running server, or through the same routes in this process. */
 import { readFile } from 'node:fs/promises';
+import type { OnProgress } from '../../operations/model.js';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,7 +24,6 @@ import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 
 /** Receives the progress of long work. */
-type OnProgress = (step: { done: number; total: number }) => void;
 
 export interface Connection {
   /** A text for people that says where the answers come from. */

@@ -4,24 +4,38 @@ export interface Work {
   total: number;
 }
 
-/** With a smaller share done, an estimate would be meaningless. */
-const shareMin = 0.02;
+/** Only the last five to ten seconds count: records of one kind take longer than those of another. */
+const windowMs = 5_000;
+/** With less time behind it, an estimate would be meaningless. */
+const knownAfterMs = 1_000;
+
+interface Sample {
+  atMs: number;
+  done: number;
+}
 
 export class Pace {
-  readonly #startedAtMs = Date.now();
-  /** The work that an earlier run has done. */
-  readonly #before: number;
+  /** Where the time that counts begins. */
+  #from: Sample;
+  /** Becomes the beginning when it is older than the window. */
+  #next: Sample;
 
+  /** `before` is the work that an earlier run has done. */
   constructor(before = 0) {
-    this.#before = before;
+    this.#from = this.#next = { atMs: Date.now(), done: before };
   }
 
   /** `secondsLeft` is null as long as it cannot be known. */
   at({ done, total }: Work): { share: number; perSecond: number; secondsLeft: number | null } {
-    const seconds = (Date.now() - this.#startedAtMs) / 1000;
-    const perSecond = seconds === 0 ? 0 : (done - this.#before) / seconds;
+    const nowMs = Date.now();
+    if (nowMs - this.#next.atMs >= windowMs) {
+      this.#from = this.#next;
+      this.#next = { atMs: nowMs, done };
+    }
+    const elapsedMs = nowMs - this.#from.atMs;
+    const perSecond = elapsedMs === 0 ? 0 : ((done - this.#from.done) / elapsedMs) * 1_000;
     const share = total > 0 ? Math.min(1, done / total) : 0;
-    const isKnown = perSecond > 0 && done - this.#before > shareMin * (total - this.#before);
+    const isKnown = perSecond > 0 && elapsedMs >= knownAfterMs;
     return { share, perSecond, secondsLeft: isKnown ? Math.ceil((total - done) / perSecond) : null };
   }
 }

@@ -1,16 +1,26 @@
 /** A progress line on a terminal; nothing if the output is not a terminal. */
-import { Pace, type Work } from './pace.js';
+import type { Progress as Step, ProgressPhase } from '../../operations/model.js';
+import { Pace } from './pace.js';
 
 const barWidth = 30;
 const redrawMs = 100;
+
+/** The label of each phase of work that has several. */
+const phases: Readonly<Record<ProgressPhase, string>> = {
+  checking: 'Checking',
+  writing: 'Writing',
+  records: 'Checking records',
+  index: 'Checking the search index',
+};
 
 export type TerminalStream = NodeJS.WritableStream & { isTTY?: boolean };
 
 export class Progress {
   /** Undefined if nothing is drawn. */
   readonly #stream: TerminalStream | undefined;
-  readonly #label: string;
-  readonly #pace: Pace;
+  #label: string;
+  #phase: ProgressPhase | undefined;
+  #pace: Pace;
   #drawnAtMs = 0;
   #drew = false;
 
@@ -23,14 +33,20 @@ export class Progress {
 
   /**
    * A bar, for work with a known total. With the name of what is counted, it also shows how many a second.
+   * Each phase has a bar of its own, because a phase says nothing about the time that the next one takes.
    */
-  update(work: Work, unit?: string): void {
+  update(work: Step, unit?: string): void {
+    if (work.phase !== undefined && work.phase !== this.#phase) {
+      this.#phase = work.phase;
+      this.#label = phases[work.phase] ?? this.#label;
+      this.#pace = new Pace();
+    }
     const { share, perSecond, secondsLeft } = this.#pace.at(work);
     const nowMs = Date.now();
     if (!this.#isDue(nowMs)) return;
     const filled = Math.round(share * barWidth);
     const rate = unit === undefined ? '' : ` ${Math.round(perSecond)} ${unit}/s`;
-    const left = secondsLeft === null ? '' : ` ${secondsLeft} s left`;
+    const left = secondsLeft === null ? '' : ` ${timeText(secondsLeft)} left`;
     this.#draw(
       nowMs,
       `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${rate}${left}`,
@@ -58,4 +74,9 @@ export class Progress {
     this.#drew = true;
     this.#stream?.write(`\r\u001B[K${this.#label} ${text}`);
   }
+}
+
+function timeText(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3_600)} h`;
 }

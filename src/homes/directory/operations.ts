@@ -11,6 +11,7 @@ import type {
   HomeSize,
   InspectedEntry,
   LiveServer,
+  OnProgress,
   Readiness,
 } from '../../operations/model.js';
 import { Paced } from '../../core/waiting/paced.js';
@@ -24,7 +25,7 @@ import { summaryOf } from './kernel/backup/chain.js';
 import { keyBytesMax } from './kernel/engine.js';
 import { kernelFamilies } from './kernel/families.js';
 import { examineAll } from './kernel/inspect/doctor.js';
-import { countedStats, familyNamed, inspectFamily } from './kernel/inspect/inspect.js';
+import { countedStats, familyNamed, inspectFamily, knownStats } from './kernel/inspect/inspect.js';
 import type { DirectoryFind } from './find/find.js';
 import type { Kernel } from './kernel/kernel.js';
 import { LongWork } from '../../operations/long-work.js';
@@ -95,10 +96,18 @@ export class DirectoryOperations implements OperationsPort {
     return this.#census.read();
   }
 
-  async *examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
-    yield* examineAll(this.#kernel.stores, allChecks(this.#kernel), { repair });
+  async *examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
+    const checks = allChecks(this.#kernel);
+    const { families } = await knownStats(this.#kernel.stores);
+    const total = checks.reduce((sum, { family }) => sum + (families.get(family)?.entries ?? 0), 0);
+    let done = 0;
+    const onRows = (rows: number): void => {
+      done += rows;
+      onProgress?.({ phase: 'records', done: Math.min(done, total), total });
+    };
+    yield* examineAll(this.#kernel.stores, checks, { repair, onRows });
     // After the records, which it follows from.
-    yield* this.#find.examine(repair);
+    yield* this.#find.examine(repair, onProgress);
   }
 
   async entries(

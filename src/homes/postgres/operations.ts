@@ -7,7 +7,14 @@ import { StoaError } from '../../core/errors.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
-import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
+import type {
+  ExaminedFinding,
+  HomeFacts,
+  HomeSize,
+  LiveServer,
+  OnProgress,
+  Readiness,
+} from '../../operations/model.js';
 import { Paced } from '../../core/waiting/paced.js';
 import type { Census } from '../../operations/census.js';
 import type { OperationsPort } from '../../operations/port.js';
@@ -106,10 +113,10 @@ export class PostgresOperations implements OperationsPort {
     return this.#census.read();
   }
 
-  async *examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
-    yield* examine(this.#options.sql, repair);
+  async *examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
+    yield* examine(this.#options.sql, repair, onProgress);
     // After the records, which it follows from.
-    yield* this.#options.find.examine(repair);
+    yield* this.#options.find.examine(repair, onProgress);
   }
 
   entries(): never {

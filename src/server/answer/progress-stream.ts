@@ -1,15 +1,10 @@
 /** Long work over HTTP: an answer, or for a client that accepts events, its progress and then the answer. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Stoa } from '../../index.js';
+import type { OnProgress, ProgressPhase } from '../../operations/model.js';
 import type { EventStream, EventStreams } from './event-stream.js';
 import { problemOf, stoaErrorOf } from './problem.js';
 import { streaming } from '../route.js';
-
-export interface Step {
-  done: number;
-  /** An estimate if the total is unknown. */
-  total: number;
-}
 
 interface Asked {
   stoa: Stoa;
@@ -27,20 +22,21 @@ const stepIntervalMs = 100;
  */
 export async function withProgress<Result>(
   { stoa, request, reply, streams }: Asked,
-  work: (onProgress: (step: Step) => void) => Promise<Result>,
+  work: (onProgress: OnProgress) => Promise<Result>,
 ): Promise<Result | typeof streaming> {
   if (request.headers.accept?.toLowerCase().includes('text/event-stream') !== true)
     return work(() => undefined);
   let stream: EventStream | undefined;
   let sentAtMs = -Infinity;
-  const onProgress = ({ done, total }: Step): void => {
+  let sentPhase: ProgressPhase | undefined;
+  const onProgress: OnProgress = ({ done, total, phase }) => {
     const nowMs = performance.now();
-    if (nowMs - sentAtMs < stepIntervalMs) return;
-    sentAtMs = nowMs;
+    if (nowMs - sentAtMs < stepIntervalMs && phase === sentPhase) return;
+    [sentAtMs, sentPhase] = [nowMs, phase];
     // If the server has too many streams, the work continues and is answered without events.
     if (stream === undefined && !streams.hasRoom) return;
     stream ??= streams.open(reply);
-    stream.send({ event: 'progress', data: { done, total } });
+    stream.send({ event: 'progress', data: { done, total, phase } });
   };
   try {
     const result = await work(onProgress);

@@ -20,7 +20,10 @@ const stateRoutes = routesOf('server', server, serverSchemas, {
     };
   },
   config: ({ request }) => ({ items: [...request.server.stoaServer.settings], next_cursor: null }),
-  examine: ({ stoa, body }) => stoa.operations.examine(body.repair),
+  examine: ({ stoa, body, request, reply, streams }) =>
+    withProgress({ stoa, request, reply, streams }, (onProgress) =>
+      stoa.operations.examine(body.repair, onProgress),
+    ),
   listFamilies: async ({ stoa }) => ({ items: await stoa.operations.families(), next_cursor: null }),
   listEntries: ({ stoa, params, query }) => stoa.operations.entries(params.family, query),
   rekey: ({ stoa }) => stoa.secrets.rekey(),

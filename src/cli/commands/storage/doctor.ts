@@ -12,7 +12,10 @@ export const doctor: Action = async (context, _args, options) => {
   const { connect, output } = context;
   const connection = options['acceptLoss'] === true ? await connectAcceptingLoss(context) : await connect();
   output.say(`Examining ${connection.where} …`);
-  const examination = await connection.call('server.examine', { repair: options['repair'] === true });
+  const progress = output.progress('Checking');
+  const examination = await connection
+    .work('server.examine', { repair: options['repair'] === true }, (step) => progress.update(step))
+    .finally(() => progress.end());
   const { found, repaired, remaining, findings } = examination;
   if (output.json) output.value(examination);
   else {

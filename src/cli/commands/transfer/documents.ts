@@ -2,9 +2,7 @@
  * `stoa export --documents` and `stoa import --documents`: only documents, in the seed's format, one on each
  * line.
  */
-import { createReadStream } from 'node:fs';
-import { access, constants, stat } from 'node:fs/promises';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError } from '../../../core/errors.js';
 import { operatorCaller } from '../../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../../transfer/document-file.js';
 import type { Connection } from '../../connection/connection.js';
@@ -12,6 +10,7 @@ import { type Action, textOption } from '../../definitions/definition.js';
 import { type Output, counted } from '../../output/output.js';
 import { withInputFile } from '../../input/spooled-input.js';
 import { writeLines } from '../../output/write-lines.js';
+import { TransferBar } from './transfer-bar.js';
 
 /** Invalid lines that are printed. */
 const complaintsMax = 20;
@@ -84,34 +83,23 @@ async function importInto(
   user: string | undefined,
   { dryRun, keepGoing }: { dryRun: boolean; keepGoing: boolean },
 ): Promise<DocumentFileReport> {
-  const progress = output.progress(dryRun ? 'Checking' : 'Importing');
+  const bar = new TransferBar(output);
   try {
-    const onProgress = (step: { done: number; total: number }): void => progress.update(step);
     if (connection.stoa !== undefined)
       return await importDocumentFile(connection.stoa.data, operatorCaller(user), path, {
         dryRun,
         keepGoing,
-        onProgress,
+        onProgress: bar.work,
       });
-    await checkReadable(path);
     return await connection.work(
       'documents.importLines',
       { dry_run: dryRun, keep_going: keepGoing },
-      onProgress,
-      createReadStream(path),
+      bar.work,
+      await bar.sent(path),
     );
   } finally {
-    progress.end();
+    bar.end();
   }
-}
-
-/** Checked before the request, because a failure during the upload looks like an unreachable server. */
-async function checkReadable(path: string): Promise<void> {
-  const reason = await access(path, constants.R_OK).then(
-    async () => ((await stat(path)).isDirectory() ? 'it is a directory' : undefined),
-    messageOf,
-  );
-  if (reason !== undefined) throw new StoaError('invalid_request', `${path} cannot be read: ${reason}.`);
 }
 
 function printInvalidLines(output: Output, bad: DocumentFileReport['bad']): void {

@@ -1,10 +1,7 @@
 /**
  * `stoa export` and `stoa import`: all data as lines of JSON, through the server or on a closed directory.
  */
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import { StoaError, fileReasonOf } from '../../../core/errors.js';
+import { StoaError } from '../../../core/errors.js';
 import { flagOf } from '../../../core/settings/settings.js';
 import { operatorCaller } from '../../../core/caller.js';
 import {
@@ -19,6 +16,7 @@ import { type Output, counted, sizeText } from '../../output/output.js';
 import { withInputFile } from '../../input/spooled-input.js';
 import { writeLines } from '../../output/write-lines.js';
 import { exportDocuments, importDocuments } from './documents.js';
+import { TransferBar, measured } from './transfer-bar.js';
 
 export const exportAll: Action = async (context, args, options) => {
   if (isDocuments(options, ['domains', 'withSecrets'])) return exportDocuments(context, args, options);
@@ -84,52 +82,22 @@ async function importInto(
   path: string,
   choices: ImportChoices,
 ): Promise<ImportReport> {
-  const sending = output.progress('Sending');
-  const progress = output.progress(choices.dryRun ? 'Checking' : 'Importing');
+  const { dryRun, ids, onConflict, keepGoing } = choices;
+  const bar = new TransferBar(output);
   try {
-    if (connection.stoa !== undefined) {
+    if (connection.stoa !== undefined)
       return await connection.stoa.transfer.import(operatorCaller(), path, {
         ...choices,
-        onProgress: (step) => progress.update(step),
+        onProgress: bar.work,
       });
-    }
-    const { dryRun, ids, onConflict, keepGoing } = choices;
-    const totalBytes = await sizeOf(path);
-    const lines = Readable.from(
-      measured(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes })),
-    );
     return await connection.work(
       'server.import',
       { dry_run: dryRun, ids, on_conflict: onConflict, keep_going: keepGoing },
-      (step) => progress.update(step),
-      lines,
+      bar.work,
+      await bar.sent(path),
     );
   } finally {
-    sending.end();
-    progress.end();
-  }
-}
-
-/** Passes chunks on and reports their number of bytes. */
-async function* measured<Chunk extends string | Uint8Array>(
-  chunks: AsyncIterable<Chunk>,
-  onSize: (sizeBytes: number) => void,
-): AsyncGenerator<Chunk> {
-  let sizeBytes = 0;
-  for await (const chunk of chunks) {
-    sizeBytes += chunk.length;
-    onSize(sizeBytes);
-    yield chunk;
-  }
-}
-
-async function sizeOf(path: string): Promise<number> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    throw new StoaError('invalid_request', `${path} cannot be read: ${fileReasonOf(error)}.`, {
-      cause: error,
-    });
+    bar.end();
   }
 }
 

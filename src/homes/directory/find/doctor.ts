@@ -15,8 +15,9 @@ import {
   suspectAt,
 } from '../../../find/examine/states.js';
 import type { Catalog } from '../../../find/segments/catalog.js';
-import type { ExaminedFinding, Finding } from '../../../operations/model.js';
+import type { ExaminedFinding, Finding, OnProgress } from '../../../operations/model.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
+import { knownStats } from '../kernel/inspect/inspect.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -46,6 +47,7 @@ export interface IndexExamination {
   /** When this process began to file: text of deleted things has had its time only since then. */
   readonly openedAtMs: number;
   readonly repair: boolean;
+  readonly onProgress: OnProgress | undefined;
 }
 
 /** Names that are looked at in one transaction. */
@@ -53,8 +55,26 @@ const namesPerLook = 16;
 const rowsPerPage = 256;
 
 export async function* examineIndex(examination: IndexExamination): AsyncGenerator<ExaminedFinding> {
-  for (const [shard, store] of examination.kernel.stores.entries())
-    for await (const finding of new StoreExamination(examination, store).run()) yield { ...finding, shard };
+  const { kernel, onProgress } = examination;
+  const { families } = await knownStats(kernel.stores);
+  const blocks = families.get(findFamilies.blocks)?.entries ?? 0;
+  // Every block is read, and every thing is looked at as an entry of the index and as a record.
+  const total = blocks + 2 * kernel.stores.reduce((sum, store) => sum + entriesIn(store), 0);
+  let done = 0;
+  const onDone = (count: number): void => {
+    done += count;
+    onProgress?.({ phase: 'index', done: Math.min(done, total), total });
+  };
+  for (const [shard, store] of kernel.stores.entries())
+    for await (const finding of new StoreExamination(examination, store, onDone).run())
+      yield { ...finding, shard };
+}
+
+function entriesIn(store: Store): number {
+  let entries = 0;
+  for (const partition of partitionsIn(store, findFamilies.segments))
+    for (const row of readSegments(store, partition)) entries += row.entries;
+  return entries;
 }
 
 type Found = Finding & { repaired: boolean };
@@ -62,13 +82,15 @@ type Found = Finding & { repaired: boolean };
 class StoreExamination {
   readonly #options: IndexExamination;
   readonly #store: Store;
+  readonly #onDone: (count: number) => void;
   readonly #slices = new Slices();
   /** Segments that cannot be read, by their keys. They are removed after their things are marked. */
   readonly #unreadable = new Map<string, { partition: Buffer; segment: number }>();
 
-  constructor(options: IndexExamination, store: Store) {
+  constructor(options: IndexExamination, store: Store, onDone: (count: number) => void) {
     this.#options = options;
     this.#store = store;
+    this.#onDone = onDone;
   }
 
   async *run(): AsyncGenerator<Found> {
@@ -81,6 +103,7 @@ class StoreExamination {
       do {
         const page = readNames(this.#store, kind, { user: null, namespace: null }, after, rowsPerPage);
         yield* this.#missing(page.names);
+        this.#onDone(page.names.length);
         ({ after } = page);
       } while (after !== undefined);
     }
@@ -179,6 +202,7 @@ class StoreExamination {
     const sums = noFingerprints(catalog.count);
     for await (const block of blocksOf(store, partition, row.segment)) {
       addBlock(sums, block);
+      this.#onDone(1);
       await this.#slices.pause();
     }
     const compared = {
@@ -192,6 +216,7 @@ class StoreExamination {
       const name = catalog.name(place);
       const suspect = suspectAt(compared, place, sources[name.kind](store, partition, name, store.nowMs()));
       if (suspect !== null) suspects.push(suspect);
+      this.#onDone(1);
       if (suspects.length === namesPerLook) {
         yield* await this.#look(partition, suspects);
         suspects = [];

@@ -23,7 +23,7 @@ import { type BegunSegment, type BegunWords, wordsBeginningWith } from '../../..
 import { IndexView, type ViewFilter, type ViewedPartition, seenPlaces } from '../../../find/segments/view.js';
 import { type SeenWaiting, WaitingTerms } from '../../../find/segments/waiting.js';
 import { userKey } from '../../../identity/user-key.js';
-import type { ExaminedFinding } from '../../../operations/model.js';
+import type { ExaminedFinding, OnProgress } from '../../../operations/model.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import { FilingWork } from './filing/work.js';
@@ -144,7 +144,7 @@ export class DirectoryFind implements FindPort {
   }
 
   /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
-  examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+  examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
     return examineIndex({
       kernel: this.#kernel,
       segments: this.#segments,
@@ -152,6 +152,7 @@ export class DirectoryFind implements FindPort {
       work: this.work,
       openedAtMs: this.#openedAtMs,
       repair,
+      onProgress,
     });
   }
 

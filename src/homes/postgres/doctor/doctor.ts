@@ -3,7 +3,7 @@
  * they hold, rows whose record is gone.
  */
 import { StoaError } from '../../../core/errors.js';
-import type { ExaminedFinding } from '../../../operations/model.js';
+import type { ExaminedFinding, OnProgress } from '../../../operations/model.js';
 import { type PostgresSql, query, transaction } from '../database/connection.js';
 import type { Check } from './check.js';
 import { counterChecks } from './counters.js';
@@ -13,8 +13,13 @@ import { recordChecks } from './records.js';
 const checks: readonly Check[] = [...feedAndMessagingChecks, ...counterChecks, ...recordChecks];
 
 /** With `repair` each kind of damage is repaired in one transaction that looks again first. */
-export async function* examine(sql: PostgresSql, repair: boolean): AsyncGenerator<ExaminedFinding> {
-  for (const check of checks) {
+export async function* examine(
+  sql: PostgresSql,
+  repair: boolean,
+  onProgress?: OnProgress,
+): AsyncGenerator<ExaminedFinding> {
+  for (const [done, check] of checks.entries()) {
+    onProgress?.({ phase: 'records', done, total: checks.length });
     const found = await look(sql, check, repair);
     for (const { key, problem } of found.rows)
       yield {

@@ -16,7 +16,7 @@ import {
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
-import type { DamageKind, ExaminedFinding } from '../../../operations/model.js';
+import type { DamageKind, ExaminedFinding, OnProgress } from '../../../operations/model.js';
 import { type PostgresSql, type Queryable, query, transaction } from '../database/connection.js';
 import { examinedSegment } from './examined-segments.js';
 import type { Filing } from './filing.js';
@@ -37,6 +37,7 @@ export interface IndexExamination {
   /** When this process began to file. */
   readonly openedAtMs: number;
   readonly repair: boolean;
+  readonly onProgress: OnProgress | undefined;
 }
 
 /** Names that are read, and looked at again, together. */
@@ -46,10 +47,21 @@ type Segments = ReadonlyMap<string, Pick<ComparedSegment, 'catalog' | 'dead'>>;
 
 export async function* examineIndex(examination: IndexExamination): AsyncGenerator<ExaminedFinding> {
   yield* orphanBlocks(examination);
-  const { sql } = examination;
+  const { sql, onProgress } = examination;
+  const [{ entries } = { entries: '0' }] = await query<{ entries: string }>(
+    sql,
+    'SELECT coalesce(sum(entries), 0) AS entries FROM find.segments',
+  );
+  // Every thing is looked at as an entry of the index and as a record.
+  const total = 2 * Number(entries);
+  let done = 0;
+  const onEntries = (count: number): void => {
+    done += count;
+    onProgress?.({ phase: 'index', done: Math.min(done, total), total });
+  };
   for (let owner = await nextOwner(sql, ''); owner !== undefined; owner = await nextOwner(sql, owner))
-    yield* new OwnerExamination(examination, owner).run();
-  yield* new OwnerExamination(examination, messagesOwner).run();
+    yield* new OwnerExamination(examination, owner, onEntries).run();
+  yield* new OwnerExamination(examination, messagesOwner, onEntries).run();
 }
 
 /** Blocks of segments that do not exist. A segment and its blocks are written and deleted in one transaction. */
@@ -81,12 +93,14 @@ async function* orphanBlocks({ sql, repair }: IndexExamination): AsyncGenerator<
 class OwnerExamination {
   readonly #options: IndexExamination;
   readonly #owner: string;
+  readonly #onEntries: (entries: number) => void;
   /** Segments that cannot be read. They are removed after their things are marked. */
   readonly #unreadable = new Set<string>();
 
-  constructor(options: IndexExamination, owner: string) {
+  constructor(options: IndexExamination, owner: string, onEntries: (entries: number) => void) {
     this.#options = options;
     this.#owner = owner;
+    this.#onEntries = onEntries;
   }
 
   async *run(): AsyncGenerator<ExaminedFinding> {
@@ -109,7 +123,10 @@ class OwnerExamination {
           'mark its things and delete it',
         );
       }
-    for await (const names of this.#records()) yield* this.#missing(names);
+    for await (const names of this.#records()) {
+      yield* this.#missing(names);
+      this.#onEntries(names.length);
+    }
     yield* this.#oldMarks();
     if (!repair || this.#unreadable.size === 0) return;
     for (const table of ['find.segments', 'find.blocks'])
@@ -147,6 +164,7 @@ class OwnerExamination {
         await slices.pause();
       }
       yield* this.#look(suspects);
+      this.#onEntries(places.length);
     }
   }
 

@@ -21,7 +21,7 @@ import { searchView } from '../../../find/ranking/search-view.js';
 import { IndexView, type ViewFilter, type ViewedPartition } from '../../../find/segments/view.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
-import type { ExaminedFinding } from '../../../operations/model.js';
+import type { ExaminedFinding, OnProgress } from '../../../operations/model.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { begunWords } from './beginnings.js';
 import { examineIndex } from './doctor.js';
@@ -161,7 +161,7 @@ export class PostgresFind implements FindPort {
   }
 
   /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
-  examine(repair: boolean): AsyncGenerator<ExaminedFinding> {
+  examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
     const { sql, messages, nowMs, limits } = this.#options;
     return examineIndex({
       sql,
@@ -171,6 +171,7 @@ export class PostgresFind implements FindPort {
       deadSecondsMax: limits.findDeadSecondsMax,
       openedAtMs: this.#openedAtMs,
       repair,
+      onProgress,
     });
   }
 

@@ -8,6 +8,7 @@ import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isoTime } from '../../../../src/core/text/iso-time.js';
 import { ada, bob, saidIn, project, useServers } from './fixture.js';
 
 const { open } = useServers();
@@ -104,7 +105,7 @@ describe('a commit in PostgreSQL', () => {
         { value: 3, version: 2 },
         { version: 1, sizeBytes: 11 },
         { status: 'pending' },
-        { id: expect.any(String) as string, room: globalRoomId },
+        { id: expect.any(String) as string, room_id: globalRoomId },
       ],
     });
     expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
@@ -260,7 +261,7 @@ describe('a commit in PostgreSQL', () => {
     expect(items).toMatchObject([{ body: 'for you' }]);
     expect(outcome).toMatchObject({
       ok: true,
-      results: [{ value: 1 }, { id: items[0]?.id, ts: items[0]?.tsMs }],
+      results: [{ value: 1 }, { id: items[0]?.id, ts: isoTime(items[0]?.tsMs ?? 0) }],
     });
   });
 

@@ -172,7 +172,10 @@ describe('commits in PostgreSQL that run at once', () => {
     const last = await stoa.commit.commit(ada, input, idempotency);
     expect(last).toMatchObject({
       ok: true,
-      results: [{ value: 1 }, { id: expect.any(String) as string, ts: expect.stringMatching(/^20.*Z$/) as string }],
+      results: [
+        { value: 1 },
+        { id: expect.any(String) as string, ts: expect.stringMatching(/^20.*Z$/) as string },
+      ],
     });
     expect(again.every(({ ok }) => ok)).toBe(true);
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);

@@ -15,6 +15,7 @@ import { startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { publicRoom } from '../../../messaging/public-room.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isoTime } from '../../../../src/core/text/iso-time.js';
 import { ada, saidIn, useServers } from './fixture.js';
 import { eventually, until } from '../../../until.js';
 
@@ -55,7 +56,10 @@ describe('the outbox', () => {
     const first = await stoa.commit.commit(ada, both, idempotency);
     expect(first).toMatchObject({
       ok: true,
-      results: [{ value: 1 }, { queued: true, delivery: expect.any(String) as string, room_id: globalRoomId }],
+      results: [
+        { value: 1 },
+        { queued: true, delivery: expect.any(String) as string, room_id: globalRoomId },
+      ],
     });
     for (const body of ['second', 'third'])
       await stoa.commit.commit(ada, {
@@ -75,7 +79,7 @@ describe('the outbox', () => {
     await eventually(async () =>
       expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
         ok: true,
-        results: [{ value: 1 }, { id: message?.id, ts: message?.tsMs }],
+        results: [{ value: 1 }, { id: message?.id, ts: isoTime(message?.tsMs ?? 0) }],
       }),
     );
   });

@@ -54,6 +54,8 @@ export interface ExamineOptions {
   repair?: boolean;
   /** Rows read in one turn, and repaired in one transaction. */
   pageEntries?: number;
+  /** Called after each page with its rows. */
+  onRows?: ((rows: number) => void) | undefined;
 }
 
 /**
@@ -87,6 +89,7 @@ export async function* examine(
         store.range(check.family, { ...(after !== undefined && { gt: after }), limit }),
       );
       yield* checkRows(store, (reader) => inspectPage(check, reader, page, store), options);
+      options.onRows?.(page.length);
       await slices.pause();
       const last = page.at(-1);
       if (last === undefined || page.length < limit) break;

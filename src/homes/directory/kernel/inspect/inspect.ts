@@ -30,7 +30,7 @@ const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
  * The bytes of all shards, and the count and size of each family in all shards: what the engines know without
  * reading the entries.
  */
-async function knownStats(
+export async function knownStats(
   stores: readonly Store[],
 ): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
   const families = new Map<string, FamilyStats>();
