@@ -105,6 +105,25 @@ describe('a link', () => {
     ).toBe(409);
   });
 
+  it('lets the identity claim tasks in the name of its agent only, also in a commit', async () => {
+    const { ann } = await linked();
+    const { workspaces } = server.stoa;
+    const { id: workspaceId } = await workspaces.createWorkspace(ada, { name: `work-${randomUUID()}` });
+    const project = await workspaces.createProject(ada, workspaceId, { name: 'claims' });
+    const session = await workspaces.createSession(ada, project.id, {});
+    const task = await workspaces.createTask(ada, session.id, { command: 'npm test' });
+    const send = (path: string, body: object) => {
+      const text = JSON.stringify(body);
+      return server.ask('POST', path, { raw: text, headers: ann.messageSignature('POST', path, text) });
+    };
+    const claim = `/v1/projects/${project.id}/tasks/claim`;
+    const operation = { op: 'task.claim', project_id: project.id, agent_id: 'another' };
+    expect((await send(claim, { agent_id: 'another' })).json).toMatchObject({ code: 'forbidden' });
+    expect((await send('/v1/commit', { operations: [operation] })).json).toMatchObject({ code: 'forbidden' });
+    expect(await workspaces.getTask(ada, task.id)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect((await send(claim, {})).json.task).toMatchObject({ id: task.id, status: 'running' });
+  });
+
   it('is refused if the key that consented is replaced meanwhile', async () => {
     const [ann, agent_id] = [await server.agent('Ann'), await newRecord()];
     const linking = server.stoa.links.link({ ...ada, kind: 'user' }, ann.id, {
