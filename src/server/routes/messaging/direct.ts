@@ -48,7 +48,8 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
     if (verify || waitMs > 0) return readPage();
     const { directRetentionSeconds: retentionSeconds } = messaging.limits;
     const topic = { kind: 'inbox', id: agentId } as const;
-    return newestPages.page(messaging.port, { topic, span, retentionSeconds }, readPage);
+    const revision = messaging.port.revision(topic);
+    return newestPages.page(messaging.port, { topic, span, retentionSeconds, revision }, readPage);
   }),
   acknowledge: limited(async ({ caller, request, rawBody }, messaging) => ({
     acknowledged: await messaging.direct.acknowledge(

@@ -8,6 +8,8 @@ export interface WantedPage {
   topic: TopicName;
   span: Span;
   retentionSeconds: number;
+  /** Of the topic, from before anything that the page shows was read. Undefined: the page is not cached. */
+  revision: number | undefined;
 }
 
 interface KeptPage {
@@ -34,12 +36,10 @@ export class NewestPages {
   /** The cached page if nothing on it has changed, otherwise the page that `read` returns. */
   async page<Page extends { messages: { ts: number }[] }>(
     port: MessagingPort,
-    { topic, span, retentionSeconds }: WantedPage,
+    { topic, span, retentionSeconds, revision }: WantedPage,
     read: () => Promise<Page>,
   ): Promise<Page | JsonText> {
-    // Before the page is read: after a change in between the page is outdated, and it is not used.
-    const revision = isNewest(span) ? port.revision(topic) : undefined;
-    if (revision === undefined) return read();
+    if (revision === undefined || !isNewest(span)) return read();
     const pages = this.#pagesOf(port);
     const key = `${topic.kind} ${topic.id} ${span.limit}`;
     const kept = pages.get(key);

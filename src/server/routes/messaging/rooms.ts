@@ -110,6 +110,9 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
     return { id: room.id, name: room.name, is_private: room.isPrivate };
   }),
   read: limited(async ({ caller, params, query, request, reply }, messaging) => {
+    const id = canonicalRoomId(params.room);
+    // Before the room is read: while its key is checked, its name or the retention of its messages can change.
+    const revision = id === undefined ? undefined : messaging.port.revision({ kind: 'room', id });
     const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
     const { messagesPageDefault, messagesPageMax } = messaging.limits;
     const span = spanOf(query, messagesPageDefault, messagesPageMax);
@@ -123,7 +126,7 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
     if (verify) return readPage();
     const retentionSeconds = retentionOf(room, messaging.limits);
     const topic = { kind: 'room', id: room.id } as const;
-    return newestPages.page(messaging.port, { topic, span, retentionSeconds }, readPage);
+    return newestPages.page(messaging.port, { topic, span, retentionSeconds, revision }, readPage);
   }),
   post: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.rooms.post(

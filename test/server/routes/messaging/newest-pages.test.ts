@@ -1,6 +1,8 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+import { operatorCaller } from '../../../../src/core/caller.js';
 import { NewestPages } from '../../../../src/server/routes/messaging/newest-pages.js';
 import { openStoa } from '../../../../src/index.js';
+import { MessagingServer } from '../../../messaging/kit.js';
 
 /** The limits of the pages that are not read a second time, after one of each size was read. */
 async function keptOf(sizes: readonly number[]): Promise<number[]> {
@@ -11,7 +13,8 @@ async function keptOf(sizes: readonly number[]): Promise<number[]> {
   const ask = async (limit: number, size: number): Promise<boolean> => {
     let isRead = false;
     const span = { beforeMs: null, limit };
-    await pages.page(port, { topic, span, retentionSeconds: 60 }, async () => {
+    const revision = port.revision(topic);
+    await pages.page(port, { topic, span, retentionSeconds: 60, revision }, async () => {
       isRead = true;
       return { messages: [{ ts: port.nowMs(), body: 'x'.repeat(size) }] };
     });
@@ -29,4 +32,26 @@ it('cached pages have a total size limit, and a larger page is not kept', async 
   expect(await keptOf([10, 15_000_000, 10, 15_000_000, 10])).toEqual([1, 2, 3, 4, 5]);
   expect(await keptOf([10, 15_000_000, 10, 20_000_000, 10])).toEqual([3, 4, 5]);
   expect(await keptOf([10, 40_000_000])).toEqual([1]);
+});
+
+it('a page is not cached if its room changes while the key of the room is checked', async () => {
+  let nowMs = Date.now();
+  const server = await MessagingServer.open({ clock: () => nowMs });
+  const { messaging, operatorToken } = server.stoa;
+  const key = 'a key of sixteen or more';
+  const operator = { authorization: `Bearer ${operatorToken}`, 'stoa-user': 'ada' };
+  const room = { name: 'before', is_private: true, key };
+  const { id } = (await server.ask('POST', '/room', { body: room, headers: operator })).json;
+  await server.ask('POST', `/room/${id}`, { body: { body: 'short-lived' }, headers: operator });
+  const { port, rooms } = messaging;
+  const keyHash = port.roomKeyHash.bind(port);
+  vi.spyOn(port, 'roomKeyHash').mockImplementationOnce(async (roomId) => {
+    await rooms.update(operatorCaller('ada'), id, { name: 'after', retentionSeconds: 60 });
+    return keyHash(roomId);
+  });
+  const read = () => server.ask('GET', `/room/${id}`, { headers: { ...operator, 'x-aicq-room-key': key } });
+  expect((await read()).json.messages).toHaveLength(1);
+  nowMs += 61_000;
+  expect((await read()).json).toMatchObject({ room: { name: 'after' }, messages: [] });
+  await server.close();
 });
