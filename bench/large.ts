@@ -20,7 +20,7 @@ const wordCount = 20_000;
 /** Allowed for 200,000 documents imported, and a million examined or copied: 30 s, 120 s and 20 s. */
 const allowedUs = { import: 150, doctor: 120, backup: 20 };
 const waitMsMax = 100;
-/** Of a second: less is no work. */
+/** Of a second. A process that uses less has nothing to do. */
 const idleUsMax = 50_000;
 
 export const largeBench: Bench = {

@@ -113,7 +113,7 @@ it.each([1, 4])(
     expect(await commit.commit(ada, { checks: wrong, operations: [message] })).toMatchObject({ ok: false });
     expect(await commit.commit(ada, { operations: [message] })).toMatchObject({
       ok: true,
-      results: [{ room: globalRoomId }],
+      results: [{ room_id: globalRoomId }],
     });
     await expect(commit.commit(ada, { operations: [message] })).rejects.toThrow('nonce already used');
     expect(await said()).toEqual(['signed']);
