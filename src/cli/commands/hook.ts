@@ -47,7 +47,7 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
     const lines = [...(messages?.lines ?? []), ...news.lines];
     if (lines.length > 0) process.stdout.write(`${event === 'start' ? '' : 'Stoa: '}${lines.join('\n')}\n`);
   } catch {
-    // Without a server there is nothing to say yet; the MCP server starts one.
+    // Whatever failed must not stop the agent. Mostly no server runs yet; the MCP server starts one.
   }
 };
 

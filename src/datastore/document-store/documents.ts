@@ -134,7 +134,7 @@ class StoreWriter implements Writer {
     return results;
   }
 
-  /** The words come first or together with the changes: who hears of a change finds it. */
+  /** Stores the words before the changes, or with them: a reader of the feed finds what a change names. */
   async #end(caller: Caller, changes: readonly Change[], kept: KeptResults | null): Promise<void> {
     if (this.#current === null) return this.#notes.end(caller, changes, kept, []);
     let isAnnounced = false;

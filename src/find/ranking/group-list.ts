@@ -83,7 +83,7 @@ function addedLists(lists: readonly Weighted[], ordinalsMax: number): GroupList 
       total += 1;
     }
   const found: number[] = [];
-  /** Where the uses of each entry begin in `usedBy`; the first one moves on while they are filled in. */
+  /** Where the uses of each entry begin in `usedBy`. Filling them in moves it to their end. */
   const next = new Int32Array(ordinalsMax);
   let first = 0;
   for (let ordinal = 0; first < total; ordinal += 1) {

@@ -167,7 +167,7 @@ export interface FoundRows {
   readonly columns: string;
   readonly joins: string;
   readonly where: string;
-  /** Locks the rows in the order of their names, before the clock is read. */
+  /** Locks each row before its clock is read, in the order of the keys: a group asks in the order of its names. */
   readonly isLocked: boolean;
 }
 

@@ -234,11 +234,7 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
   return rows.length;
 }
 
-/**
- * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is locked here, and
- * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
- * like those beyond one step.
- */
+/** Renews all living claims of a holder. */
 export async function renewClaims(work: WorkspacesWork, ownerId: string, holder: string): Promise<void> {
   await work.rows(
     `UPDATE workspaces.leases l SET renewed_at = ${work.clockSql},
@@ -249,6 +245,11 @@ export async function renewClaims(work: WorkspacesWork, ownerId: string, holder:
   );
 }
 
+/**
+ * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is locked here, and
+ * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
+ * like those beyond one step.
+ */
 export async function releaseClaims(
   work: WorkspacesWork,
   ownerId: string,
