@@ -29,6 +29,7 @@ export interface StdioBridgeOptions {
   scope: string | undefined;
   /** The current address of the server; called again when the server is gone. */
   findServer(): Promise<ServerAddress>;
+  /** The limit `bodyBytesMax`: a line becomes the body of a request. */
   lineBytesMax: number;
   /** Prints a sentence for people; the client does not receive it. */
   say(sentence: string): void;
@@ -82,7 +83,7 @@ export class StdioBridge {
           -32_700,
           line.kind === 'message'
             ? 'Parse error: the line is not JSON.'
-            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes (lineBytesMax).`,
+            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes (bodyBytesMax).`,
         ),
       );
       return;

@@ -33,7 +33,11 @@ export const storageLimits = {
     about: 'Bytes of writes waiting for the disk before new ones are refused.',
   },
   transactionOperationsMax: { default: 100_000, positive: true, about: 'Writes in one transaction.' },
-  sweepStepMax: { default: 256, positive: true, about: 'Due timers handled in one transaction.' },
+  sweepStepMax: {
+    default: 256,
+    positive: true,
+    about: 'Due timers, or expired rows on PostgreSQL, handled in one transaction.',
+  },
   migrationStepRowsMax: {
     default: 500,
     positive: true,
