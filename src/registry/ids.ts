@@ -34,7 +34,7 @@ export function makeSessionId(nowMs: number): string {
 
 /** Whether a text has the form of an agent id. */
 export function isAgentId(text: string): boolean {
-  return text.length === agentIdDigits && /^[0-9a-f]+$/.test(text);
+  return text.length === agentIdDigits && hexDigits.test(text);
 }
 
 /** Whether a text has the form of an id of an agent or of an identity: an agent cannot have such a name. */

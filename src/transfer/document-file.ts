@@ -80,7 +80,7 @@ class DocumentFile {
 
   async run(): Promise<DocumentFileReport> {
     await this.#begin('checking');
-    const overQuota = await this.#judge();
+    const overQuota = await this.#check();
     this.#refuseBad();
     if (overQuota !== undefined) throw overQuota;
     if (this.#report.dry_run) return this.#report;
@@ -107,7 +107,7 @@ class DocumentFile {
   }
 
   /** Finds the invalid lines. Returns the error if the other documents would exceed a quota. */
-  async #judge(): Promise<StoaError | undefined> {
+  async #check(): Promise<StoaError | undefined> {
     const { limits, transfer } = this.#data;
     const quota = transfer.quota();
     let overQuota: StoaError | undefined;
@@ -115,7 +115,7 @@ class DocumentFile {
       for (const record of await transfer.heldByOthers(batch.map((line) => line.record))) {
         // The result is a part of the requested ids.
         const { number } = batch.find((line) => line.record === record) as Line;
-        this.#complain(number, 'its _id belongs to a document of another user or namespace');
+        this.#addBad(number, 'its _id belongs to a document of another user or namespace');
       }
       for (const { number, record } of batch) {
         if (!isOversized(record, limits)) continue;
@@ -133,12 +133,12 @@ class DocumentFile {
   }
 
   /** The valid lines, in batches that are written in one step. The first pass finds the invalid lines. */
-  async *#batches(judges = false): AsyncGenerator<Line[]> {
+  async *#batches(isFirstPass = false): AsyncGenerator<Line[]> {
     const { importStepRecordsMax, importStepBytesMax } = this.#data.limits;
     let batch: Line[] = [];
     let sizeBytes = 0;
     for await (const { number, bytes } of fileLines(this.#path)) {
-      const record = this.#bad.has(number) ? undefined : this.#recordOf(number, bytes, judges);
+      const record = this.#bad.has(number) ? undefined : this.#recordOf(number, bytes, isFirstPass);
       if (record === undefined) continue;
       if (
         batch.length === importStepRecordsMax ||
@@ -154,14 +154,14 @@ class DocumentFile {
   }
 
   /** Undefined for a line without a document, and for an invalid one. */
-  #recordOf(number: number, bytes: Buffer, judges: boolean): DocumentRecord | undefined {
+  #recordOf(number: number, bytes: Buffer, isFirstPass: boolean): DocumentRecord | undefined {
     const fields = bytes.every((byte) => whitespace.has(byte)) ? undefined : parsedLine(bytes);
     const { _id: id } = (fields ?? {}) as { _id?: unknown };
     if (fields === undefined || (typeof id === 'string' && id.startsWith('_design/'))) {
-      if (judges) this.#report.skipped += 1;
+      if (isFirstPass) this.#report.skipped += 1;
       return undefined;
     }
-    if (!judges) return this.#data.transfer.recordFor(this.#caller, fields);
+    if (!isFirstPass) return this.#data.transfer.recordFor(this.#caller, fields);
     this.#report.lines += 1;
     try {
       if (fields instanceof Error) throw fields;
@@ -169,7 +169,7 @@ class DocumentFile {
       this.#checkRepeat(number, record);
       return record;
     } catch (error) {
-      this.#complain(number, messageOf(error));
+      this.#addBad(number, messageOf(error));
       return undefined;
     }
   }
@@ -188,7 +188,7 @@ class DocumentFile {
     this.#seen.set(id, number);
   }
 
-  #complain(line: number, reason: string): void {
+  #addBad(line: number, reason: string): void {
     this.#bad.add(line);
     this.#report.bad_total += 1;
     if (this.#report.bad.length < this.#data.limits.importFindingsMax)

@@ -126,9 +126,9 @@ class QueryBuilder {
   }
 
   #addBeginning(word: string): void {
-    const isOne = this.#beginnings < queryBeginningsMax;
     this.#beginnings += 1;
-    this.#add(isOne ? `${word}*` : word, [isOne ? beginning(word) : exactly(word)], 1);
+    if (this.#beginnings <= queryBeginningsMax) this.#add(`${word}*`, [beginning(word)], 1);
+    else this.#add(word, [exactly(word)], 1);
   }
 
   #add(name: string, terms: readonly QueryTerm[], weight: number): void {

@@ -111,10 +111,6 @@ class Reading {
     return { word: first, isPast: false };
   }
 
-  words(): string[] {
-    return this.#inOrder();
-  }
-
   #isBegun(): boolean {
     const { begin } = this;
     return (
@@ -132,13 +128,14 @@ class Reading {
   #add(word: string): void {
     this.#found.add(word);
     if (this.#found.size <= 2 * beginningWordsMax) return;
-    const words = this.#inOrder();
+    const words = this.words();
     this.#last = words.at(-1);
     this.#found.clear();
     for (const kept of words) this.#found.add(kept);
   }
 
-  #inOrder(): string[] {
+  /** The first words, in their order; one more than `beginningWordsMax` if there are more. */
+  words(): string[] {
     return [...this.#found].toSorted(compareWords).slice(0, beginningWordsMax + 1);
   }
 }

@@ -1,5 +1,5 @@
 /** `stoa move` between two homes: everything, resumable and verified. */
-import { access } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Config } from '../../../core/settings/config.js';
@@ -137,11 +137,7 @@ async function requireSource(request: MoveRequest): Promise<void> {
     throw new StoaError('not_found', `There is no Stoa at ${nameOf(from)}.`, {
       fix: 'Check --from.',
     });
-  if (
-    from.kind === 'directory' &&
-    config.secretKeys === null &&
-    !(await exists(join(from.path, keyFileName)))
-  )
+  if (from.kind === 'directory' && config.secretKeys === null && !existsSync(join(from.path, keyFileName)))
     throw new StoaError('invalid_config', `${from.path} has no key file (${keyFileName}).`, {
       fix: 'Set STOA_SECRET_KEYS to the keys that its servers were started with.',
     });
@@ -153,15 +149,6 @@ async function hasHome({ config, output }: MoveRequest, place: HomePlace, role: 
   const secretKeys = config.secretKeys ?? undefined;
   const onError = (error: unknown, about: string): void => output.warn(`${about}: ${messageOf(error)}`);
   return hasStoa({ ...place, secretKeys }, config.limits, onError, role);
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function tell(output: Output, { types, ...report }: MoveReport, places: { from: string; to: string }): void {

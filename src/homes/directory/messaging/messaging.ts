@@ -102,7 +102,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   /** Loads the rate windows that were written down before the last stop. */
-  takeUp(): Promise<void> {
+  loadRates(): Promise<void> {
     return this.#rates.start();
   }
 

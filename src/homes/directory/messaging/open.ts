@@ -28,6 +28,6 @@ export async function openDirectoryMessaging(
     createRoom(tx, kernel.limits, { ...room, owner: null, retentionSeconds: null }, globalRoomId);
   });
   const messaging = new DirectoryMessaging(options);
-  await messaging.takeUp();
+  await messaging.loadRates();
   return messaging;
 }
