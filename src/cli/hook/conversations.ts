@@ -6,10 +6,12 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { isMissing } from '../../core/files.js';
+import { registryLimits } from '../../core/settings/limits/registry.js';
 import { stateDirectory } from '../output/short-ids.js';
 
 /** As long as the registry remembers an agent that is lost. */
-const keptMs = 30 * 24 * 60 * 60 * 1000;
+const keptMs = registryLimits.agentLostDays.default * 24 * 60 * 60 * 1000;
 
 const noteSchema = z.object({
   agent: z.string().min(1),
@@ -42,11 +44,21 @@ export class Conversations {
     const oldest = Date.now() - keptMs;
     for (const name of await readdir(this.#directory)) {
       const file = join(this.#directory, name);
-      if ((await stat(file)).mtimeMs < oldest) await rm(file, { force: true });
+      if ((await changedMs(file)) < oldest) await rm(file, { force: true });
     }
   }
 
   #file(id: string): string {
     return join(this.#directory, `${createHash('sha256').update(id).digest('hex').slice(0, 32)}.json`);
+  }
+}
+
+/** Infinity for a file that another hook has removed meanwhile. */
+async function changedMs(file: string): Promise<number> {
+  try {
+    return (await stat(file)).mtimeMs;
+  } catch (error) {
+    if (isMissing(error)) return Infinity;
+    throw error;
   }
 }
