@@ -28,4 +28,19 @@ export function feedTests(shared: () => SharedConsole): void {
     await page.locator('.change-line', { hasText: 'notes/live' }).first().click();
     await page.getByRole('complementary', { name: 'Document live' }).waitFor();
   });
+
+  test('shows new identities of others only to a person who asks for them', async () => {
+    await own.stoa.data('notes').set('after', 1);
+    await shared().show('feed', own.user);
+    await page.locator('.change-row', { hasText: 'notes/after' }).first().waitFor();
+    const registered = page.locator('.change-row', { hasText: 'identity.registered' });
+    expect(await registered.count()).toBe(0);
+    for (const domain of ['All domains', 'messaging']) {
+      await page.getByLabel('Domain').selectOption(domain);
+      await registered.first().waitFor();
+    }
+    await page.getByLabel('Domain').selectOption('No new identities');
+    await page.getByLabel('Filter changes').fill('registered');
+    await registered.first().waitFor();
+  });
 }

@@ -15,6 +15,9 @@ import { useFeed } from './use-feed.js';
 
 const domains = ['data', 'registry', 'workspaces', 'messaging', 'identity', 'locks'] as const;
 
+/** The choice of every change. Without it, new public identities are left out: any agent of any user makes them. */
+const everything = 'all';
+
 /** Windows that are read without a person who scrolls. */
 const windowsMax = 40;
 const screenRows = 40;
@@ -39,9 +42,10 @@ export function FeedPage() {
     () =>
       feed.items.filter(
         (change) =>
-          (domain === '' || change.domain === domain) && (words === '' || textOf(change).includes(words)),
+          String(change.seq) === at ||
+          (isChosen(change, domain, words) && (words === '' || textOf(change).includes(words))),
       ),
-    [feed.items, domain, words],
+    [feed.items, domain, words, at],
   );
   const speakers = useAuthors(useMemo(() => identitiesOf(items), [items]));
   const shown = at === undefined ? undefined : items.find(({ seq }) => String(seq) === at);
@@ -65,7 +69,8 @@ export function FeedPage() {
         <label class="choice">
           <span class="visually-hidden">Domain</span>
           <select value={domain} onChange={(event) => setQuery({ domain: event.currentTarget.value })}>
-            <option value="">All domains</option>
+            <option value="">No new identities</option>
+            <option value={everything}>All domains</option>
             {domains.map((name) => (
               <option key={name}>{name}</option>
             ))}
@@ -120,6 +125,12 @@ export function FeedPage() {
       </div>
     </section>
   );
+}
+
+/** Whoever filters by words finds new identities too. */
+function isChosen({ domain, kind }: ChangeItem, chosen: string, words: string): boolean {
+  if (chosen === '') return kind !== 'identity.registered' || words !== '';
+  return chosen === everything || domain === chosen;
 }
 
 /** Profiles that are read for the names in the newest rows. */
