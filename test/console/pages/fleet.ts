@@ -38,6 +38,25 @@ export function fleetTests(shared: () => SharedConsole): void {
     expect((await own.stoa.agents.list({ name: 'never-came' })).items).toEqual([]);
   });
 
+  test('starts, hibernates and wakes an agent, and offers only what its state allows', async () => {
+    const { agent_id } = await own.stoa.agents.create({ name: 'dozer' });
+    await shared().show(`fleet/${agent_id}`, own.user);
+    const steps = [
+      ['Start', 'provisioning → running', ['Start', 'Forget']],
+      ['Hibernate', 'running → hibernating', ['Stop', 'Hibernate', 'Restart', 'Forget']],
+      ['Wake', 'hibernating → provisioning', ['Wake', 'Stop', 'Forget']],
+      ['Start', 'provisioning → running', ['Start', 'Forget']],
+    ] as const;
+    for (const [verb, transition, offered] of steps) {
+      const [from, to] = transition.split(' → ') as [string, string];
+      await page.locator('.drawer .status', { hasText: from }).waitFor();
+      expect(await page.locator('.drawer-actions button').allInnerTexts()).toEqual(offered);
+      await page.getByRole('button', { name: verb, exact: true }).click();
+      await page.locator('.history li').first().getByText(transition).waitFor();
+      expect((await own.stoa.agents.get(agent_id)).status).toBe(to);
+    }
+  });
+
   test('shows a task at its holder, and not at an agent of another user with the same name', async () => {
     const { url, bob } = shared().running;
     await new Stoa({ url, token: bob }).agents.create({ name: 'twin' });

@@ -183,7 +183,7 @@ type Verb = 'start' | 'stop' | 'restart' | 'hibernate' | 'wake';
 
 /** What each state allows. */
 const verbs: Readonly<Record<AgentAnswer['status'], readonly Verb[]>> = {
-  provisioning: ['start', 'stop'],
+  provisioning: ['start'],
   running: ['stop', 'hibernate', 'restart'],
   idle: ['start', 'stop', 'hibernate', 'restart'],
   hibernating: ['wake', 'stop'],
