@@ -74,4 +74,30 @@ export function workTests(shared: () => SharedConsole): void {
     await page.locator('.card.chosen .task-lease').waitFor();
     await page.locator('.drawer .fields .task-lease', { hasText: /^(5m|4m)/ }).waitFor();
   });
+
+  test('cards stay where they are while somebody moves on the board, and are live again after that', async () => {
+    const { session_id } = await own.stoa.tasks.get(own.demo.endedId);
+    const create = async (command: string): Promise<string> =>
+      (await own.stoa.tasks.create(session_id, { command })).id;
+    const [first] = [await create('Paint buoy 1'), await create('Paint buoy 2')];
+    await shared().show('work?filter=paint%20buoy', own.user);
+    const titles = (column: string): Promise<string[]> =>
+      page.locator(`[aria-label="${column}"] .card-title`).allInnerTexts();
+    await expect.poll(() => titles('Pending')).toEqual(['Paint buoy 1', 'Paint buoy 2']);
+    const second = page.locator('.card', { hasText: 'Paint buoy 2' });
+    const before = await second.boundingBox();
+    await second.hover();
+    await own.stoa.tasks.cancel(first, { reason: 'sunk' });
+    const cancelled = page.locator('.card.cancelled', { hasText: 'sunk' });
+    await expect
+      .poll(async () => {
+        for (const aside of [5, 6]) await second.hover({ position: { x: aside, y: aside } });
+        return cancelled.count();
+      })
+      .toBe(1);
+    expect(await second.boundingBox()).toEqual(before);
+    expect(await titles('Cancelled')).toEqual([]);
+    await expect.poll(() => titles('Cancelled')).toEqual(['Paint buoy 1']);
+    expect(await titles('Pending')).toEqual(['Paint buoy 2']);
+  });
 }
