@@ -26,6 +26,8 @@ export interface World {
 export const world = new Observable<World | undefined>(undefined);
 
 const pageItems = 1_000;
+/** More than a screen has rows. The first page of agents is small, so that it is on the screen early. */
+const firstAgents = 100;
 
 export function startWorld(): void {
   const update = (): void => {
@@ -67,7 +69,8 @@ async function unlessGone<Item>(read: Promise<Item>): Promise<Item | undefined> 
 function agentsOf({ stoa }: View, feed: LiveFeed): Records<AgentAnswer> {
   return new Records(feed, {
     idOf: ({ agent_id }) => agent_id,
-    list: (cursor, signal) => stoa.agents.list({ limit: pageItems, cursor, signal }),
+    list: (cursor, signal) =>
+      stoa.agents.list({ limit: cursor === undefined ? firstAgents : pageItems, cursor, signal }),
     get: (id, _known, signal) => unlessGone(stoa.agents.get(id, { signal })),
     idOfChange: ({ id }) => id,
     apply: (change, known) => {
