@@ -28,7 +28,7 @@ export function RoomsPage() {
           <SearchBox key={words} words={words} />
         </header>
         <div class={`data-columns ${place === undefined && words === '' ? '' : 'chosen'}`}>
-          <RoomList loaded={rooms} chosen={shown} />
+          <RoomList loaded={rooms} chosen={words === '' ? shown : undefined} />
           {words === '' ? <Place place={shown} isLoading={rooms.isLoading} /> : <Results words={words} />}
         </div>
       </section>
