@@ -2,7 +2,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { createProgram } from '../../src/cli/program.js';
 import { useProgram } from './program.js';
+
+type Command = ReturnType<typeof createProgram>;
 
 const { stoa } = useProgram();
 
@@ -40,6 +43,32 @@ describe('help', () => {
     expect(status).toBe(0);
     expect(stdout).toContain('Examples:');
     expect(stdout).toContain(`$ stoa ${words}`.trim());
+  });
+
+  describe.each(helpTexts())('of "$words"', ({ help }) => {
+    test('fits 80 columns and ends with one newline', () => {
+      expect(help.split('\n').filter((line) => line.length > 80)).toEqual([]);
+      expect(help).toMatch(/[^\n]\n$/);
+    });
+
+    test('gives defaults and variables in one form', () => {
+      const text = help.replaceAll(/\s+/g, ' ');
+      const mentions = text.match(/\bthe default\b|\bdefault[ \w]*:|\benv:/g) ?? [];
+      const details = text.match(/(?:\(|; )(?:default|env): /g) ?? [];
+      expect(mentions).toHaveLength(details.length);
+      expect(text).not.toMatch(/(?:default|env): [^()]*\) \((?:default|env):/);
+    });
+  });
+
+  test('of "connect" names its own data directory', () => {
+    const of = new Map(helpTexts().map(({ words, help }) => [words, help]));
+    expect(of.get('stoa connect')).toContain('Data directory (default: ~/.stoa; env: STOA_DATA)');
+    expect(of.get('stoa status')).toContain('Data directory (default: ./data; env: STOA_DATA)');
+  });
+
+  test('of "up" names the variable of a setting', async () => {
+    const { stdout } = await stoa(['up', '--help']);
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain('default: 7862; env: STOA_PORT)');
   });
 
   test('names the variable of the data directory', async () => {
@@ -80,3 +109,18 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.l
     expect((await stoa(['completion', 'tcsh'])).status).toBe(2);
   });
 });
+
+/** The help of every command, as in a terminal of 80 columns. */
+function helpTexts(): { words: string; help: string }[] {
+  const helpOf = (command: Command, before: string): { words: string; help: string }[] => {
+    const words = `${before}${command.name()}`;
+    let help = '';
+    command.configureOutput({ writeOut: (text) => (help += text), getOutHelpWidth: () => 80 });
+    command.outputHelp();
+    return [{ words, help }, ...command.commands.flatMap((each) => helpOf(each, `${words} `))];
+  };
+  return helpOf(
+    createProgram(() => Promise.resolve(), '0.0.0'),
+    '',
+  );
+}

@@ -33,11 +33,18 @@ export interface CommandDefinition {
   about: string;
   /** `['--limit <n>', 'Items on a page']`; a third element `many` collects repeated flags. */
   options?: readonly (readonly [flags: string, about: string, many?: 'many'])[];
+  /** The data directory of this command if none is given, where it is not `./data`. */
+  dataDefault?: string;
   examples?: readonly string[];
   action?: () => Promise<Action>;
   /** The operation that a derived command calls. */
   operation?: OperationName;
   commands?: readonly CommandDefinition[];
+}
+
+/** What the help says about an option: the accepted values, the default and the variable, in one form. */
+export function withDetails(about: string, details: readonly string[]): string {
+  return details.length === 0 ? about : `${about} (${details.join('; ')})`;
 }
 
 export function textOption(options: Options, name: string): string | undefined {

@@ -6,9 +6,9 @@ const commands = () => import('../commands/storage/backup.js');
 export const backupCommands: readonly CommandDefinition[] = [
   {
     usage: 'backup [directory]',
-    about: 'Create a backup while the server runs (default directory: "backups" in the data directory)',
+    about: 'Create a backup while the server runs (default: into "backups" in the data directory)',
     options: [
-      ['--full', 'Everything (the default)'],
+      ['--full', 'Everything; also without --incremental'],
       ['--incremental', 'Only changes since the last backup in the directory'],
       ['--with-key', 'Include the key ring: a reader of the backup can then decrypt every secret'],
     ],
@@ -81,8 +81,8 @@ export const backupCommands: readonly CommandDefinition[] = [
       'Import the lines of an export; - reads standard input. All lines are validated before the first is written',
     options: [
       ['--dry-run', 'Report what would happen, with every conflict, without writing'],
-      ['--ids <how>', 'keep (the default), or map: new ids, which are always the same for the same file'],
-      ['--on-conflict <what>', 'fail (the default), skip or replace'],
+      ['--ids <how>', 'keep, or map: new ids, which are always the same for the same file (default: keep)'],
+      ['--on-conflict <what>', 'fail, skip or replace (default: fail)'],
       ['--keep-going', 'Skip invalid lines, and accept an incomplete file'],
       ['--documents', 'The lines are only documents; existing documents are replaced'],
     ],

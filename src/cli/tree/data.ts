@@ -133,9 +133,9 @@ export const dataCommands: readonly CommandDefinition[] = [
       ],
     ],
     examples: [
-      'stoa move --from ./data --to postgres://localhost/stoa --redis redis://localhost',
-      'stoa move --from postgres://localhost/stoa --from-redis redis://localhost --to ./data --dry-run',
-      'stoa move --from couchdb://localhost:5984 --to ./data',
+      'stoa move --from ./data --to postgres://db/stoa --redis redis://cache',
+      'stoa move --from postgres://db/stoa --from-redis redis://cache --to ./data',
+      'stoa move --from couchdb://localhost:5984 --to ./data --dry-run',
     ],
     action: async () => (await import('../commands/transfer/move.js')).move,
   },

@@ -7,7 +7,7 @@ export const findCommands: readonly CommandDefinition[] = [
     about: 'Search documents, tasks and messages, the best first',
     options: [
       ['--in <kinds>', 'Search only in these, separated by commas: data, tasks, messages (default: all)'],
-      ['--mode <mode>', 'Search by words (text, the default), by meaning (vector), or both (hybrid)'],
+      ['--mode <mode>', 'text finds by words, vector by meaning, hybrid by both (default: text)'],
       ['-n, --namespace <namespace>', 'Only documents of this namespace'],
       ['--prefix <prefix>', 'Only documents whose key begins with this text'],
       ['--project <project>', 'Only tasks of this project'],

@@ -1,5 +1,11 @@
 /** The definitions of all commands. The code of each is loaded only when it runs. */
-import { type SettingName, flagOf, settingNames, settings } from '../../core/settings/settings.js';
+import {
+  type SettingName,
+  flagOf,
+  settingNames,
+  settings,
+  variableOf,
+} from '../../core/settings/settings.js';
 import { changeCommands } from '../../api/feed/commands.js';
 import {
   agentCommands,
@@ -7,8 +13,9 @@ import {
   tokenCommands,
   userCommands,
 } from '../../api/registry/commands.js';
-import type { CommandDefinition } from '../definitions/definition.js';
+import { type CommandDefinition, withDetails } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
+import { connectedDirectory } from '../editors/directory.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
 import { findCommands } from './find.js';
@@ -29,18 +36,18 @@ const settingOptions = settingNames
     (name) =>
       [
         `${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`,
-        `${settings[name].about}${detailsOf(name)}`,
+        withDetails(settings[name].about, detailsOf(name)),
       ] as const,
   );
 
-/** The values that a setting accepts, and its default. */
-function detailsOf(name: SettingName): string {
+/** The values that a setting accepts, its default and its variable. */
+function detailsOf(name: SettingName): string[] {
   const { type, default: fallback } = settings[name];
-  const details = [
+  return [
     ...(type.about === 'text' ? [] : [type.about]),
     ...(fallback === null || typeof fallback === 'object' ? [] : [`default: ${fallback}`]),
+    `env: ${variableOf(name)}`,
   ];
-  return details.length === 0 ? '' : ` (${details.join('; ')})`;
 }
 
 export const commandTree: readonly CommandDefinition[] = [
@@ -55,7 +62,7 @@ export const commandTree: readonly CommandDefinition[] = [
     examples: [
       'stoa up',
       'stoa up --data ./data --port 9000',
-      'stoa up --postgres postgres://stoa@db/stoa --redis redis://cache:6379 --dry-run',
+      'stoa up --postgres postgres://stoa@db/stoa --redis redis://cache --dry-run',
       'STOA_PORT=0 stoa up --json',
     ],
     action: async () => (await import('../commands/server/up.js')).up,
@@ -87,6 +94,7 @@ export const commandTree: readonly CommandDefinition[] = [
       ['--global', "The user's file instead of the project's, if the program has both"],
       ['--http', 'Use the URL of the running server, with the token from STOA_TOKEN'],
     ],
+    dataDefault: `~/${connectedDirectory}`,
     examples: [
       'stoa connect claude-code --write',
       'stoa connect cursor --agent scout',

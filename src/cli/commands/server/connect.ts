@@ -8,6 +8,7 @@ import { StoaError } from '../../../core/errors.js';
 import { packageRoot } from '../../../version.js';
 import { didYouMean } from '../../../core/text/nearest.js';
 import { type Action, type Context, type Options, textOption } from '../../definitions/definition.js';
+import { connectedDirectory } from '../../editors/directory.js';
 import { type McpServerEntry, editors, thisPlace } from '../../editors/editors.js';
 import { hookEvents, mergeHooks, removeHooks } from '../../editors/hooks.js';
 import {
@@ -170,9 +171,6 @@ async function deliver({ path, merged, removed }: Delivery, options: Options): P
   return { file, changed: true, backup };
 }
 
-/** Where the data is unless a flag or a setting says otherwise, in the home directory. */
-const defaultDirectory = '.stoa';
-
 /**
  * The entry with a command needs no token, because it reads the operator's. The entry with a URL needs one in
  * the environment.
@@ -210,7 +208,7 @@ async function entryOf(
 function dataOf(globals: Options): string {
   const { config, rows } = loadConfig({ flags: settingFlags(globals), environment: process.env });
   const isGiven = rows.some(({ name, origin }) => name === 'data' && origin !== 'default');
-  return isGiven ? resolve(config.data) : join(homedir(), defaultDirectory);
+  return isGiven ? resolve(config.data) : join(homedir(), connectedDirectory);
 }
 
 /** `~/stoa` for a path in the home directory; other paths as they are. */

@@ -1,0 +1,2 @@
+/** Where connected programs keep their data unless a flag or a setting says otherwise, in the home directory. */
+export const connectedDirectory = '.stoa';
