@@ -37,7 +37,7 @@ export async function* measured<Chunk extends string | Uint8Array>(
 ): AsyncGenerator<Chunk> {
   let sizeBytes = 0;
   for await (const chunk of chunks) {
-    sizeBytes += chunk.length;
+    sizeBytes += Buffer.byteLength(chunk);
     onSize(sizeBytes);
     yield chunk;
   }
