@@ -1,6 +1,7 @@
 /** Servers on PostgreSQL and Redis for the suites of commits. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import type { CommitAnswer } from '../../../../src/commit/schemas.js';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
@@ -8,6 +9,7 @@ import { publicRoom } from '../../../messaging/public-room.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedKeys } from '../../../servers/shared.js';
+import { eventually } from '../../../until.js';
 
 export const ada = operatorCaller('ada', 'planner');
 export const bob = operatorCaller('bob');
@@ -47,6 +49,39 @@ export async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]>
   return (await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 200 })).items.map(
     ({ body }) => body,
   );
+}
+
+/**
+ * A commit waits for the delivery of its message up to a limit. A message with an id is in its room already, a
+ * queued one arrives later. `sent` names the room and the text of each commit, whose last operation is the post.
+ * Returns how many were queued.
+ */
+export async function expectDeliveredOnce(
+  stoa: Stoa,
+  outcomes: readonly CommitAnswer[],
+  sent: (at: number) => { room: string; body: string },
+): Promise<number> {
+  const posts = outcomes.map((outcome, at) => {
+    const answer = (outcome.ok ? outcome.results.at(-1) : undefined) as { id?: string; queued?: true };
+    return { ...sent(at), id: answer.id, isQueued: answer.queued === true };
+  });
+  expect(posts.filter(({ id, isQueued }) => (id === undefined) !== isQueued)).toEqual([]);
+  const rooms = [...new Set(posts.map(({ room }) => room))];
+  for (const room of rooms) {
+    const ids = await idsIn(stoa, room);
+    const answered = posts.filter((post) => post.room === room && post.id !== undefined);
+    expect(answered.filter(({ id }) => !ids.includes(id ?? ''))).toEqual([]);
+  }
+  for (const room of rooms) {
+    const bodies = posts.filter((post) => post.room === room).map(({ body }) => body);
+    await eventually(async () => expect((await saidIn(stoa, room)).toSorted()).toEqual(bodies.toSorted()));
+  }
+  return posts.filter(({ isQueued }) => isQueued).length;
+}
+
+async function idsIn(stoa: Stoa, room: string): Promise<string[]> {
+  const { items } = await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 200 });
+  return items.map(({ id }) => id);
 }
 
 export async function project(
