@@ -2,7 +2,10 @@
 
 /** Locks that exist once in a database. */
 const single = {
-  /** Numbering commits of the feed, and starting an epoch. */
+  /**
+   * Numbering and trimming commits of the feed, and counting their bytes again. Held before the tables of the feed
+   * are locked, whose order depends on the plan of a statement.
+   */
   feed: "hashtext('stoa_feed')",
   /** Merging the counts of documents. */
   documentCounts: "hashtext('agent_data_store_counts')",

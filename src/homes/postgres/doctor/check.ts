@@ -12,9 +12,14 @@ export interface Check {
   readonly repair?: {
     readonly about: string;
     readonly statement: string;
-    /** Tables that are locked for writes during the repair, so that it counts all rows. */
-    readonly locks: readonly string[];
+    /** A statement that keeps other writers out during the repair, so that it counts all rows. */
+    readonly lock: string;
   };
 }
 
 export const findingsMax = 10_000;
+
+/** Locks tables for writes. */
+export function lockTables(...tables: readonly string[]): string {
+  return `LOCK TABLE ${tables.join(', ')} IN EXCLUSIVE MODE`;
+}

@@ -1,5 +1,5 @@
 /** Checks of counters against what they count, and of vectors without their document. */
-import { type Check, findingsMax } from './check.js';
+import { type Check, findingsMax, lockTables } from './check.js';
 
 const isOpenTask = `status IN ('pending', 'running', 'input_required')`;
 
@@ -29,7 +29,7 @@ export const counterChecks: readonly Check[] = [
         'A vector belongs to a document that does not exist.' AS problem FROM ${orphanVectors} LIMIT ${findingsMax}`,
     repair: {
       about: 'Delete the vector.',
-      locks: ['agent_data_store', 'find.vectors', 'find.waiting'],
+      lock: lockTables('agent_data_store', 'find.vectors', 'find.waiting'),
       statement: `DELETE FROM ${orphanVectors}`,
     },
   },
@@ -45,7 +45,7 @@ export const counterChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the documents again.',
-      locks: ['agent_data_store', 'agent_data_store_counts'],
+      lock: lockTables('agent_data_store', 'agent_data_store_counts'),
       statement: `WITH gone AS (DELETE FROM agent_data_store_counts)
         INSERT INTO agent_data_store_counts
           SELECT "userId", namespace, count(*), sum("sizeBytes"), max("updatedAt") FROM agent_data_store
@@ -62,7 +62,7 @@ export const counterChecks: readonly Check[] = [
       WHERE NOT s.removed AND s.open_tasks <> coalesce(t.open, 0) LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the open tasks again.',
-      locks: ['workspaces.tasks', 'workspaces.sessions'],
+      lock: lockTables('workspaces.tasks', 'workspaces.sessions'),
       statement: `UPDATE workspaces.sessions s SET open_tasks = (SELECT count(*) FROM workspaces.tasks t
           WHERE t.owner_id = s.owner_id AND t.session_id = s.id AND t.${isOpenTask})
         WHERE NOT s.removed`,
@@ -78,7 +78,7 @@ export const counterChecks: readonly Check[] = [
       WHERE NOT p.removed AND p.open_tasks <> coalesce(t.open, 0) LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the open tasks again.',
-      locks: ['workspaces.tasks', 'workspaces.sessions', 'workspaces.projects'],
+      lock: lockTables('workspaces.tasks', 'workspaces.sessions', 'workspaces.projects'),
       statement: `UPDATE workspaces.projects p SET open_tasks = coalesce((SELECT t.open FROM (${openByProject}) t
           WHERE t.owner_id = p.owner_id AND t.project_id = p.id), 0)
         WHERE NOT p.removed`,
@@ -93,7 +93,7 @@ export const counterChecks: readonly Check[] = [
       GROUP BY u.user_id, u.name, u.agents HAVING u.agents <> count(a.agent_id) LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the agents again.',
-      locks: ['registry.users', 'registry.agents'],
+      lock: lockTables('registry.users', 'registry.agents'),
       statement: `UPDATE registry.users u
         SET agents = (SELECT count(*) FROM registry.agents a WHERE a.user_id = u.user_id)`,
     },
@@ -109,7 +109,7 @@ export const counterChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the sessions again.',
-      locks: ['registry.agents', 'registry.sessions'],
+      lock: lockTables('registry.agents', 'registry.sessions'),
       statement: `UPDATE registry.agents a SET active_sessions = (SELECT count(*) FROM registry.sessions s
         WHERE s.user_id = a.user_id AND s.agent_id = a.agent_id AND s.closed_at IS NULL)`,
     },

@@ -44,8 +44,7 @@ async function look(sql: PostgresSql, check: Check, repair: boolean): Promise<Fo
   return transaction(sql, async (tx) => {
     // A large table takes its time.
     await query(tx, 'SET LOCAL statement_timeout = 0');
-    if (repair && correction !== undefined)
-      await query(tx, `LOCK TABLE ${correction.locks.join(', ')} IN EXCLUSIVE MODE`);
+    if (repair && correction !== undefined) await query(tx, correction.lock);
     const rows = await query<{ key: string; problem: string }>(tx, check.find);
     if (!repair || correction === undefined || rows.length === 0) return { rows, repaired: false };
     await query(tx, correction.statement);

@@ -1,5 +1,6 @@
 /** Checks of the change feed and of messaging: sizes, numbers, totals and ranks. */
-import { type Check, findingsMax } from './check.js';
+import { lockSql } from '../database/advisory-locks.js';
+import { type Check, findingsMax, lockTables } from './check.js';
 
 export const feedAndMessagingChecks: readonly Check[] = [
   {
@@ -11,7 +12,7 @@ export const feedAndMessagingChecks: readonly Check[] = [
         WHERE e.size_bytes <> s.size`,
     repair: {
       about: 'Count the bytes again.',
-      locks: ['feed.commits', 'feed.extent'],
+      lock: lockSql('feed'),
       statement:
         'UPDATE feed.extent SET size_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM feed.commits)',
     },
@@ -37,7 +38,7 @@ export const feedAndMessagingChecks: readonly Check[] = [
       WHERE (t.agents, t.rooms, t.messages) IS DISTINCT FROM (c.agents, c.rooms, c.messages)`,
     repair: {
       about: 'Count the totals again.',
-      locks: ['messaging.totals', 'agents', 'rooms'],
+      lock: lockTables('messaging.totals', 'agents', 'rooms'),
       statement: `WITH counted AS (SELECT (SELECT count(*) FROM agents) AS agents,
           count(*) FILTER (WHERE NOT is_private) AS rooms, coalesce(sum(message_count), 0) AS messages
           FROM rooms)
@@ -56,7 +57,7 @@ export const feedAndMessagingChecks: readonly Check[] = [
         LIMIT ${findingsMax}`,
     repair: {
       about: 'Take the rank from the room.',
-      locks: ['messaging.room_ranks', 'rooms'],
+      lock: lockTables('messaging.room_ranks', 'rooms'),
       statement: `WITH gone AS (DELETE FROM messaging.room_ranks k
         WHERE NOT EXISTS (SELECT FROM rooms r WHERE r.id = k.room_id AND NOT is_private))
         INSERT INTO messaging.room_ranks
@@ -73,7 +74,7 @@ export const feedAndMessagingChecks: readonly Check[] = [
         LIMIT ${findingsMax}`,
     repair: {
       about: 'Add the key to the history.',
-      locks: ['messaging.agent_keys', 'agents'],
+      lock: lockTables('messaging.agent_keys', 'agents'),
       statement: `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms)
         SELECT public_key, id, (extract(epoch FROM created_at) * 1000)::bigint FROM agents
           ON CONFLICT DO NOTHING`,

@@ -1,6 +1,6 @@
 /** Checks of agents, tasks and locks: owners of ids, leases and their timers, blockers, fencing numbers. */
 import { heldStatuses } from '../../../workspaces/model.js';
-import { type Check, findingsMax } from './check.js';
+import { type Check, findingsMax, lockTables } from './check.js';
 
 const owned = `SELECT agent_id AS id, user_id FROM registry.agents
   UNION ALL SELECT session_id, user_id FROM registry.sessions
@@ -30,7 +30,7 @@ export const recordChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Write the row again.',
-      locks: ownedTables,
+      lock: lockTables(...ownedTables),
       statement: `INSERT INTO registry.owners (id, user_id) SELECT id, user_id FROM (${owned}) found
         ON CONFLICT DO NOTHING`,
     },
@@ -44,7 +44,7 @@ export const recordChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Delete the row, so that the id can be used again.',
-      locks: ownedTables,
+      lock: lockTables(...ownedTables),
       statement: `DELETE FROM registry.owners o
         WHERE NOT EXISTS (SELECT FROM (${owned}) found WHERE found.id = o.id)`,
     },
@@ -57,7 +57,7 @@ export const recordChecks: readonly Check[] = [
       WHERE found.user_id <> o.user_id LIMIT ${findingsMax}`,
     repair: {
       about: 'Take the owner from the record.',
-      locks: ownedTables,
+      lock: lockTables(...ownedTables),
       statement: `UPDATE registry.owners o SET user_id = found.user_id FROM (${owned}) found
         WHERE found.id = o.id AND found.user_id <> o.user_id`,
     },
@@ -69,7 +69,7 @@ export const recordChecks: readonly Check[] = [
       FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_timer_at IS NULL LIMIT ${findingsMax}`,
     repair: {
       about: 'Set the timer to the end of the lease.',
-      locks: ['registry.agents'],
+      lock: lockTables('registry.agents'),
       statement: `UPDATE registry.agents SET lease_timer_at = coalesce(lease_expires_at, clock_timestamp())
         WHERE lease_holder IS NOT NULL AND lease_timer_at IS NULL`,
     },
@@ -83,7 +83,7 @@ export const recordChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Count the dependencies again.',
-      locks: ['workspaces.tasks', 'workspaces.task_dependencies', 'workspaces.sessions'],
+      lock: lockTables('workspaces.tasks', 'workspaces.task_dependencies', 'workspaces.sessions'),
       statement: `UPDATE workspaces.tasks t SET blockers = ${blockersOf}
         WHERE t.status = 'pending' AND ${inSession} AND t.blockers <> ${blockersOf}`,
     },
@@ -106,7 +106,7 @@ export const recordChecks: readonly Check[] = [
       LIMIT ${findingsMax}`,
     repair: {
       about: 'Continue after the highest number of the locks.',
-      locks: ['locks.locks', 'locks.fences'],
+      lock: lockTables('locks.locks', 'locks.fences'),
       statement: `UPDATE locks.fences f SET fence = GREATEST(f.fence,
         (SELECT coalesce(max(l.fence), 0) FROM locks.locks l WHERE l.user_id = f.user_id))`,
     },
@@ -119,7 +119,7 @@ export const recordChecks: readonly Check[] = [
       WHERE f.owner IS NOT NULL AND f.name IS DISTINCT FROM r.name LIMIT ${findingsMax}`,
     repair: {
       about: 'Take the name from the room.',
-      locks: ['rooms', 'messaging.room_facts'],
+      lock: lockTables('rooms', 'messaging.room_facts'),
       statement: `UPDATE messaging.room_facts f SET name = r.name FROM rooms r
         WHERE r.id = f.room_id AND f.owner IS NOT NULL AND f.name IS DISTINCT FROM r.name`,
     },
