@@ -103,8 +103,8 @@ class DocumentsAhead extends Map<string, Promise<Map<string, Locked>>> {}
 /** Reads and locks the documents now, for `lockedDocuments` with the same keys. */
 export function readDocumentsAhead(work: Work, scope: Scope, keys: readonly string[]): void {
   const reading = lockDocuments(work.sql, scope, keys);
-  // `lockedDocuments` gets the error, unless an earlier step has failed.
-  reading.catch(() => undefined);
+  // Steps run in another order: the first one to fail may only report that this statement had failed.
+  work.follow(reading);
   work.part(aheadOf).set(namesOf(scope, keys), reading);
 }
 

@@ -216,15 +216,19 @@ export class Work {
    */
   send(text: string, parameters: readonly Parameter[] = []): void {
     this.#hasWritten = true;
-    const sent = query(this.sql, text, parameters);
-    // `awaitSent` reports the failure. It is not called if the write has failed already.
+    this.follow(query(this.sql, text, parameters));
+  }
+
+  /** A statement whose answer is not awaited now. `awaitSent` reports its failure. */
+  follow(sent: Promise<unknown>): void {
+    // `awaitSent` is not called if the write has failed already.
     sent.catch(() => undefined);
     this.#sent.push(sent);
   }
 
   readonly #send: Work['send'] = (text, parameters) => this.send(text, parameters);
 
-  /** Throws the error of a statement of `send`, if one failed. */
+  /** Throws the error of the first statement of `send` and `follow` that failed. */
   async awaitSent(): Promise<void> {
     await Promise.all(this.#sent);
   }

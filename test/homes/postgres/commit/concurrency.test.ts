@@ -7,6 +7,7 @@ import type { Stoa } from '../../../../src/index.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
+import { until } from '../../../until.js';
 import { ada, expectDeliveredOnce, saidIn, project, useServers } from './fixture.js';
 
 const { open } = useServers();
@@ -136,6 +137,36 @@ describe('commits in PostgreSQL that run at once', () => {
     expect([await stoa.data.get(ada, 'default', 'x'), await stoa.data.get(ada, 'default', 'y')]).toEqual([
       60, 60,
     ]);
+  });
+
+  it('a commit that loses a deadlock over one of its documents runs again', async () => {
+    await stoa.data.setMany(ada, 'default', { a: 0, b: 0, c: 0 });
+    const database = await openPostgres(new URL(url), { connectionsMax: 2 });
+    const lock = 'SELECT FROM agent_data_store WHERE key = $1 FOR UPDATE';
+    let committed: Promise<unknown> = Promise.resolve();
+    try {
+      await database.begin(async (tx) => {
+        await query(tx, lock, ['b']);
+        // The documents are read in the order of their names, but the operations run in this order.
+        const operations = ['c', 'a', 'b'].map((key) => ({ op: 'data.increment' as const, key }));
+        committed = commit({ operations });
+        await until(async () => {
+          const [row] = await query<{ waiting: number }>(
+            database,
+            `SELECT count(*)::int AS waiting FROM pg_stat_activity
+              WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+          );
+          return (row?.waiting ?? 0) > 0;
+        });
+        await query(tx, lock, ['a']);
+      });
+      expect(await committed).toMatchObject({
+        ok: true,
+        results: [{ value: 1 }, { value: 1 }, { value: 1 }],
+      });
+    } finally {
+      await database.end();
+    }
   });
 
   it('respects quotas over all of its operations', async () => {
