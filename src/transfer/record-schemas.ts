@@ -1,6 +1,7 @@
 /** The shape of every kind of record in an export. */
 import { z } from 'zod';
 import { lastTimeMs } from '../core/text/iso-time.js';
+import { globalRoomId } from '../messaging/identities/uuid.js';
 import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
 import { idPatterns } from '../workspaces/ids.js';
 import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } from '../workspaces/model.js';
@@ -211,22 +212,28 @@ export const identitySchema = z.strictObject({
   keys: z.array(z.strictObject({ publicKey: z.base64(), fromMs: timeMs, proof })).min(1),
 });
 
-export const roomSchema = z.strictObject({
-  type: z.literal('messaging.room'),
-  id: uuid,
-  name: z.string(),
-  isPrivate: z.boolean(),
-  owner: z.string().nullable(),
-  retentionSeconds: count.nullable(),
-  createdBy: uuid.nullable(),
-  createdAtMs: timeMs,
-  lastActiveAtMs: timeMs,
-  messageCount: count,
-  version: z.int().min(1),
-  lastTsMs: timeMs,
-  /** Only in exports with secrets. */
-  key_hash: z.string().nullable().optional(),
-});
+export const roomSchema = z
+  .strictObject({
+    type: z.literal('messaging.room'),
+    id: uuid,
+    name: z.string(),
+    isPrivate: z.boolean(),
+    owner: z.string().nullable(),
+    retentionSeconds: count.nullable(),
+    createdBy: uuid.nullable(),
+    createdAtMs: timeMs,
+    lastActiveAtMs: timeMs,
+    messageCount: count,
+    version: z.int().min(1),
+    lastTsMs: timeMs,
+    /** Only in exports with secrets. */
+    key_hash: z.string().nullable().optional(),
+  })
+  .refine(({ id, isPrivate, owner }) => id !== globalRoomId || (!isPrivate && owner === null), {
+    path: ['id'],
+    message:
+      'The global room must be public and must not have an owner. Set isPrivate to false and owner to null.',
+  });
 
 const written = { id: ulid, from: uuid, body: z.string(), tsMs: timeMs, proof, serverSigned: z.boolean() };
 

@@ -7,6 +7,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { allChecks } from '../../src/homes/directory/doctor/doctor.js';
 import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { kernelOf } from '../kernel-of.js';
 import type { TestServer } from '../servers/child.js';
 import { emptyRedis, start as startRedis } from '../servers/redis.js';
@@ -186,6 +187,31 @@ describe.each(homes)('private rooms of a user imported into %s', (_name, open) =
     await post(stoa, '');
     expect(await stoa.messaging.rooms.own('ada', null, 10)).toMatchObject([{ isPrivate: false }]);
   });
+});
+
+describe.each(homes)('the global room imported into %s', (_name, open) => {
+  it.each([{ isPrivate: true }, { owner: 'eve' }])(
+    'with %j is a bad line and stays public',
+    async (change) => {
+      const stoa = await opening(open);
+      const lines = (await roomLines(source, true)).map((line) =>
+        line.includes(`"id":"${globalRoomId}"`)
+          ? `${JSON.stringify({ ...(JSON.parse(line) as object), ...change })}\n`
+          : line,
+      );
+      const file = await save(lines);
+      const reason = expect.stringContaining(
+        'id: The global room must be public and must not have an owner.',
+      ) as string;
+      await expect(stoa.transfer.import(operatorCaller(), file)).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: reason,
+      });
+      const { bad } = await stoa.transfer.import(operatorCaller(), file, asGiven);
+      expect(bad[0]).toMatchObject({ reason });
+      expect(await stoa.messaging.port.room(globalRoomId)).toMatchObject({ isPrivate: false, owner: null });
+    },
+  );
 });
 
 /** The files have changed lines, so their checksums are wrong. */
