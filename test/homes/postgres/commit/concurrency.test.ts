@@ -31,6 +31,26 @@ async function untilRefused(create: () => Promise<unknown>): Promise<void> {
   }
   expect.fail('The quota did not refuse any of 100 answers.');
 }
+
+/** Forty commits at once, each with two increments and a message. */
+async function incrementAndPost(on: Stoa): Promise<{ queued: number }> {
+  const outcomes = await Promise.all(
+    Array.from({ length: 40 }, (_, index) =>
+      on.commit.commit(ada, {
+        operations: [
+          { op: 'data.increment', key: index % 2 === 0 ? 'x' : 'y' },
+          { op: 'data.increment', key: index % 2 === 0 ? 'y' : 'x' },
+          { op: 'room.post', room: 'global', body: String(index) },
+        ],
+      }),
+    ),
+  );
+  expect(outcomes.every(({ ok }) => ok)).toBe(true);
+  return {
+    queued: await expectDeliveredOnce(on, outcomes, (at) => ({ room: globalRoomId, body: String(at) })),
+  };
+}
+
 describe('commits in PostgreSQL that run at once', () => {
   let stoa: Stoa;
   let url: string;
@@ -81,24 +101,6 @@ describe('commits in PostgreSQL that run at once', () => {
     expect(values.filter((value) => value === undefined)).toHaveLength(1);
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
   });
-
-  /** Forty commits at once, each with two increments and a message. */
-  async function incrementAndPost(on: Stoa): Promise<{ queued: number }> {
-    const outcomes = await Promise.all(
-      Array.from({ length: 40 }, (_, index) =>
-        on.commit.commit(ada, {
-          operations: [
-            { op: 'data.increment', key: index % 2 === 0 ? 'x' : 'y' },
-            { op: 'data.increment', key: index % 2 === 0 ? 'y' : 'x' },
-            { op: 'room.post', room: 'global', body: String(index) },
-          ],
-        }),
-      ),
-    );
-    expect(outcomes.every(({ ok }) => ok)).toBe(true);
-    const sent = (at: number) => ({ room: globalRoomId, body: String(at) });
-    return { queued: await expectDeliveredOnce(on, outcomes, sent) };
-  }
 
   it('concurrent commits that only increment lose no increment', async () => {
     await incrementAndPost(stoa);
