@@ -136,6 +136,35 @@ test('axe finds nothing in the search, the list of keys, a conflict, the sign-in
   await page.context().close();
 }, 180_000);
 
+test('axe finds nothing in any dialog', async () => {
+  const { id: vault } = await alice.rooms.create({ name: 'vault', key: 'correct horse battery' });
+  const { agent_id: busy } = await alice.agents.create({ name: 'busy' });
+  await alice.agents.start(busy);
+  await alice.agents.openSession(busy, {});
+  const { page } = await signedIn('alice', { bypassCSP: true, reducedMotion: 'reduce' });
+  const dialogs = [
+    [`work/${demo.runningId}`, 'Take over'],
+    [`work/${demo.runningId}`, 'Cancel'],
+    [`work/${demo.questionId}`, 'Answer'],
+    [`work/${demo.endedId}`, 'Retry'],
+    [`work/${demo.endedId}`, 'Delete'],
+    [`fleet/${demo.agents.get('crawler-old')}`, 'Forget'],
+    // An agent with a session is not put to sleep: the dialog shows the refusal.
+    [`fleet/${busy}`, 'Hibernate'],
+    ['data/notes/museums%2Flisbon%2Fmaat', 'Delete'],
+    ['data/notes', 'New document'],
+    [`rooms/harbour/${demo.threadId}`, 'Reply'],
+    [`rooms/${vault}`, 'Enter the key'],
+  ] as const;
+  for (const [path, action] of dialogs) {
+    await page.goto(`${running.url}/console/${path}`);
+    await page.getByRole('button', { name: action, exact: true }).first().click();
+    await page.locator('dialog[open]').waitFor();
+    expect(await complaintsOfAxe(page, `${action} at ${path}`)).toEqual([]);
+  }
+  await page.context().close();
+}, 180_000);
+
 test('hostile texts are shown as text, and run nowhere', async () => {
   const [text = ''] = hostile;
   const { agent_id } = await alice.agents.create({ name: 'hostile', labels: { note: text } });
