@@ -4,6 +4,7 @@ import { StoaError } from '../core/errors.js';
 import { type Page, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import type { Limits } from '../core/settings/limits.js';
 import { limitError } from '../core/settings/exceeds.js';
+import { Waits } from '../core/waiting/waits.js';
 import { type Writer, writeOne } from '../core/write.js';
 import type { Feed } from '../feed/port.js';
 import { checkUserId } from '../identity/user-key.js';
@@ -33,8 +34,7 @@ export class LocksService {
   readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #feed: Feed;
-  #waiting = 0;
-  readonly #stopping = new AbortController();
+  readonly #waits = new Waits();
 
   constructor({ writer, port, limits, feed }: LocksServiceOptions) {
     this.port = port;
@@ -73,50 +73,42 @@ export class LocksService {
     const attempt = (): Promise<{ lock: LockAnswer; acquired: boolean }> =>
       writeOne(this.#writer, { caller }, step);
     if (wait === 0) return attempt();
-    if (this.#waiting >= limits.locksWaitingMax)
+    if (this.#waits.size >= limits.locksWaitingMax)
       throw limitError('overloaded', {
         subject: 'The server',
         unit: 'requests waiting for locks',
         limit: 'locksWaitingMax',
         limits,
-        received: this.#waiting + 1,
+        received: this.#waits.size + 1,
         advice: 'Ask without "wait" after a moment',
       });
-    this.#waiting += 1;
-    const stopping = this.#stopping.signal;
-    const ending = signal === undefined ? stopping : AbortSignal.any([signal, stopping]);
-    try {
-      return await this.#acquireInTime(caller, name, wait, attempt, ending);
-    } finally {
-      this.#waiting -= 1;
-    }
+    return this.#waits.run({ signal, timeMs: wait * 1_000 }, (ended) =>
+      this.#acquireInTime(caller, name, attempt, ended),
+    );
   }
 
   /** Tries again whenever the lock changes, until the time is over. The last refusal is the answer. */
   async #acquireInTime<Acquired>(
     caller: Caller,
     name: string,
-    wait: number,
     attempt: () => Promise<Acquired>,
     signal: AbortSignal,
   ): Promise<Acquired> {
-    const untilMs = performance.now() + wait * 1_000;
     // Read before the attempt: the end of the lock after it is in the pages that follow.
     let since = await this.#feed.newest();
     for (;;) {
       try {
         return await attempt();
       } catch (error) {
-        const leftMs = untilMs - performance.now();
-        if (!isHeld(error) || leftMs <= 0 || signal.aborted) throw error;
-        since = await this.#untilChanged(checkUserId(caller.user, this.#limits), name, since, leftMs, signal);
+        if (!isHeld(error) || signal.aborted) throw error;
+        since = await this.#untilChanged(checkUserId(caller.user, this.#limits), name, since, signal);
       }
     }
   }
 
   /** Ends every wait at once, with the refusal that it waited to avoid. */
   stopWaiting(): void {
-    this.#stopping.abort();
+    this.#waits.stop();
   }
 
   async release(caller: Caller, name: string, input: ReleaseLockInput = {}): Promise<ReleaseLockAnswer> {
@@ -141,20 +133,13 @@ export class LocksService {
   }
 
   /** Waits for the next change of the lock, or until the time is over. Returns where to continue. */
-  async #untilChanged(
-    user: string,
-    name: string,
-    since: string,
-    leftMs: number,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const over = AbortSignal.timeout(Math.max(1, Math.ceil(leftMs)));
+  async #untilChanged(user: string, name: string, since: string, signal: AbortSignal): Promise<string> {
     const id = lockId(name);
     const pages = this.#feed.follow({
       since,
       interest: { id },
       accept: (change) => change.domain === 'locks' && change.id === id && change.user === user,
-      signal: AbortSignal.any([over, signal]),
+      signal,
       idleMs: lookAgainMs,
     });
     for await (const page of pages) return page.position;

@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
+import { Waits } from '../../core/waiting/waits.js';
 import {
   type Embedder,
   EmbedderUnavailable,
@@ -20,6 +21,7 @@ export class Embedding {
   readonly space: string;
   readonly #embedder: Embedder;
   readonly #limits: Limits;
+  readonly #requests = new Waits();
   /** By the searched words. The next page of a search must have exactly the same vector. */
   readonly #queries: LRUCache<string, Float32Array>;
 
@@ -50,9 +52,10 @@ export class Embedding {
 
   /** One request. `stop` ends it early. */
   async ofTexts(texts: readonly string[], stop?: AbortSignal): Promise<Float32Array[]> {
-    const timeout = AbortSignal.timeout(Math.round(this.#limits.embedSecondsMax * 1_000));
-    const signal = stop === undefined ? timeout : AbortSignal.any([timeout, stop]);
-    const answer = await withinSignal(signal, () => this.#embedder.embed(texts, signal));
+    const end = { signal: stop, timeMs: this.#limits.embedSecondsMax * 1_000 };
+    const answer = await this.#requests.run(end, (signal) =>
+      withinSignal(signal, () => this.#embedder.embed(texts, signal)),
+    );
     return checkedVectors(answer, texts.length, this.dimensions);
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
+import type { WaitEnd } from '../../core/waiting/waits.js';
 import type { Writer } from '../../core/write.js';
 import type { Feed } from '../../feed/port.js';
 import { type Authors, nobodyId } from '../identities/authors.js';
@@ -103,21 +104,23 @@ export class DirectMessages {
   }
 
   /**
-   * Resolves when the caller has an inbox, or when the signal is aborted. An agent gets its inbox with the
-   * first message from or to it.
+   * Resolves when the caller has an inbox, or at the end of the wait. An agent gets its inbox with the first
+   * message from or to it.
    */
-  async firstInbox(caller: Caller | null, signal: AbortSignal): Promise<void> {
+  async firstInbox(caller: Caller | null, end: WaitEnd): Promise<void> {
     const { feed, hub } = this.#options;
     // Read before the inbox: a change after it is in the pages that follow.
     const since = await feed.newest();
     if ((await this.readerOf(caller)) !== nobodyId) return;
-    const pages = feed.follow({
-      since,
-      accept: ({ domain, kind }) => domain === 'messaging' && kind.startsWith('identity.'),
-      signal: AbortSignal.any([signal, hub.stopping]),
-      idleMs: lookAgainMs,
+    await hub.waits.run(end, async (signal) => {
+      const pages = feed.follow({
+        since,
+        accept: ({ domain, kind }) => domain === 'messaging' && kind.startsWith('identity.'),
+        signal,
+        idleMs: lookAgainMs,
+      });
+      for await (const _ of pages) if ((await this.readerOf(caller)) !== nobodyId) return;
     });
-    for await (const _ of pages) if ((await this.readerOf(caller)) !== nobodyId) return;
   }
 
   /** The inbox that the caller reads, and how long the caller may still wait for a message in it. */
@@ -129,7 +132,7 @@ export class DirectMessages {
     const inbox = await this.readerOf(caller);
     if (inbox !== nobodyId || waitMs <= 0) return { inbox, leftMs: waitMs };
     const untilMs = performance.now() + waitMs;
-    await this.firstInbox(caller, AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(waitMs))]));
+    await this.firstInbox(caller, { signal, timeMs: waitMs });
     return { inbox: await this.readerOf(caller), leftMs: untilMs - performance.now() };
   }
 

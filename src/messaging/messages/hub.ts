@@ -1,4 +1,5 @@
 /** Live delivery: readers of rooms and inboxes get every message after their position, once, in order. */
+import { Waits } from '../../core/waiting/waits.js';
 import type { DirectMessage, Message } from '../model.js';
 import type { MessagingPort, Notice, Page, Span } from '../port.js';
 import type { RoomKeep } from '../rooms/visibility.js';
@@ -40,10 +41,9 @@ const catchUpPage = 200;
 export class MessageHub {
   readonly #port: MessagingPort;
   readonly #channels = new Map<string, Channel>();
-  /** Functions that end the current waits. */
-  readonly #waits = new Set<() => void>();
+  /** Readers that wait for their next message, or for their inbox. */
+  readonly waits = new Waits();
   readonly #stop: () => void;
-  readonly #stopping = new AbortController();
 
   constructor(port: MessagingPort) {
     this.#port = port;
@@ -52,12 +52,7 @@ export class MessageHub {
 
   /** How many readers wait for their next message. */
   get waiting(): number {
-    return this.#waits.size;
-  }
-
-  /** Aborted when the server stops. */
-  get stopping(): AbortSignal {
-    return this.#stopping.signal;
+    return this.waits.size;
   }
 
   /**
@@ -81,20 +76,19 @@ export class MessageHub {
    * server stops.
    */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted || this.stopping.aborted) return Promise.resolve(false);
+    return this.waits.run({ signal, timeMs: timeoutMs }, (ended) => this.#firstAfter(topic, afterMs, ended));
+  }
+
+  #firstAfter(topic: Topic, afterMs: number, ended: AbortSignal): Promise<boolean> {
+    if (ended.aborted) return Promise.resolve(false);
     return new Promise((resolve, reject) => {
       const finish = (outcome: () => void) => {
-        clearTimeout(timeout);
-        signal.removeEventListener('abort', onEnd);
-        this.#waits.delete(onEnd);
         // A message may arrive before `follow` has returned.
         queueMicrotask(() => leave());
         outcome();
       };
       const onEnd = () => finish(() => resolve(false));
-      const timeout = setTimeout(onEnd, timeoutMs);
-      signal.addEventListener('abort', onEnd);
-      this.#waits.add(onEnd);
+      ended.addEventListener('abort', onEnd);
       const leave = this.follow(topic, afterMs, {
         onMessage: () => finish(() => resolve(true)),
         onRemoved: onEnd,
@@ -105,8 +99,7 @@ export class MessageHub {
 
   /** Ends every wait at once. Later waits end immediately. */
   stopWaiting(): void {
-    this.#stopping.abort();
-    for (const end of this.#waits) end();
+    this.waits.stop();
   }
 
   close(): void {

@@ -29,7 +29,7 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
         // The hub returns direct messages for an inbox.
         show: (message, authors) => shownInboxMessage(message as DirectMessage, authors, to),
         isHidden: async () => (await direct.readerOf(caller)) !== agentId,
-        ...(agentId === nobodyId && { until: (ended) => direct.firstInbox(caller, ended) }),
+        ...(agentId === nobodyId && { until: (ended) => direct.firstInbox(caller, { signal: ended }) }),
       });
     }
     const given = spanOf(query, limits.directPageMax, limits.directPageMax);
