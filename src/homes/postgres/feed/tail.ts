@@ -17,8 +17,10 @@ export interface FeedTailOptions {
 }
 
 const pageCommits = 500;
-/** Commits that stay in memory for readers that are a little behind. */
-const keptCommits = 2_000;
+/** A page is parsed in one turn of the event loop. Its last commit may go over this. */
+const pageBytes = 1_000_000;
+/** Changes that stay in memory for readers that are a little behind. */
+const keptChangesMax = 10_000;
 
 export class FeedTail {
   readonly #options: FeedTailOptions;
@@ -104,7 +106,7 @@ export class FeedTail {
         this.#shown = this.#newest;
         return;
       }
-      this.#kept = [...this.#kept, ...commits].slice(-keptCommits);
+      this.#kept = newestOf([...this.#kept, ...commits]);
       // A woken reader reads from its own number. A reader that is not woken accepts none of these commits.
       this.#options.onCommits(commits);
       this.#shown = (commits.at(-1) as Commit).seq;
@@ -112,11 +114,24 @@ export class FeedTail {
   }
 }
 
+/** The newest commits with at most `keptChangesMax` changes together, and always the last one. */
+function newestOf(commits: readonly Commit[]): Commit[] {
+  let [first, changes] = [commits.length, 0];
+  for (; first > 0; first -= 1) {
+    changes += Math.max(1, commits[first - 1]?.changes.length ?? 0);
+    if (changes > keptChangesMax && first < commits.length) break;
+  }
+  return commits.slice(first);
+}
+
 /** A page of numbered commits in their order. */
 export async function commitsAfter(sql: Queryable, seq: number): Promise<Commit[]> {
   const rows = await query<{ seq: string; at_ms: string; changes: string }>(
     sql,
-    `SELECT seq, at_ms, changes FROM feed.commits WHERE seq > $1 ORDER BY seq LIMIT ${pageCommits}`,
+    `SELECT seq, at_ms, changes FROM (
+        SELECT *, sum(size_bytes) OVER (ORDER BY seq) - size_bytes AS bytes_before
+          FROM (SELECT * FROM feed.commits WHERE seq > $1 ORDER BY seq LIMIT ${pageCommits}) AS next) AS page
+      WHERE bytes_before < ${pageBytes} ORDER BY seq`,
     [seq],
   );
   return rows.map((row) => ({

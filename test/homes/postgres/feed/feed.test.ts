@@ -11,6 +11,7 @@ import {
   openPostgres,
 } from '../../../../src/homes/postgres/database/connection.js';
 import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
+import { commitsAfter } from '../../../../src/homes/postgres/feed/tail.js';
 import { emptyPostgres } from '../../../servers/shared.js';
 import { eventually } from '../../../until.js';
 
@@ -85,6 +86,24 @@ describe('reading', () => {
     expect(second.more).toBe(false);
     expect(feed.distance(start, second.position)).toBe(2);
     expect(idsOf(await feed.read({ since: start, until: first.position }))).toEqual(['a', 'b']);
+  });
+
+  test('large commits are read a few at a time, also by a reader that waits for them', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    const waiting = collect(feed, 60 * 1_000, since);
+    const expected: string[] = [];
+    for (let index = 0; index < 60; index += 1) {
+      const changes = Array.from({ length: 1_000 }, (_, at) => change(`${index} ${at}`));
+      await write(admin, ...changes);
+      expected.push(...changes.map(({ id }) => `${index + 1} ${id}`));
+    }
+    expect(await waiting).toEqual(expected);
+    const [{ sql } = expect.unreachable('no server')] = feeds;
+    const page = await commitsAfter(sql, 0);
+    expect(page.length).toBeLessThan(30);
+    expect((await commitsAfter(sql, page.length))[0]?.seq).toBe(page.length + 1);
+    expect(await collect(feed, 60 * 1_000, since)).toEqual(expected);
   });
 
   test('"0" is the oldest kept position', async () => {
