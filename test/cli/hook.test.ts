@@ -70,6 +70,11 @@ test(
     expect(prompt).toContain('builder has locked acme/shop/src/app.ts (routes).');
     expect(prompt).toContain('Other agents that are here: builder.');
     expect(await hook('prompt', conversation)).toBe('');
+    const many = await Promise.all(
+      [1, 2, 3, 4, 5, 6, 7].map((file) => builder.locks.acquire(`acme/shop/many/${file}.ts`)),
+    );
+    expect(await hook('prompt', conversation)).toContain('There are 2 more locks.');
+    for (const held of many) await held.release();
 
     const bob = new Stoa({ url: server.url, token: server.token, user: 'bob', agent: 'eve' });
     for (const [stoa, project, command] of [

@@ -106,7 +106,10 @@ async function newsOf(
   const recent = others.filter(({ acquired_at }) => event === 'start' || acquired_at > start);
   const told = [...others.map(({ acquired_at }) => acquired_at), ...answers.map(({ at }) => at)];
   const until = [start, ...told].toSorted().at(-1) ?? start;
-  const answered = answers.slice(0, itemsMax).map(({ line }) => line);
+  const answered = shortened(
+    answers.map(({ line }) => line),
+    'answers to your questions',
+  );
   if (event !== 'start' && recent.length === 0) return { lines: answered, until };
   const live = agents.items
     .filter(({ name, presence }) => presence === 'live' && name !== agent)
@@ -114,9 +117,10 @@ async function newsOf(
   const lines = [
     ...answered,
     ...(live.length === 0 ? [] : [`Other agents that are here: ${live.slice(0, itemsMax * 2).join(', ')}.`]),
-    ...recent
-      .slice(0, itemsMax)
-      .map(({ name, holder, note }) => cut(`${holder} has locked ${name}${note && ` (${note})`}.`)),
+    ...shortened(
+      recent.map(({ name, holder, note }) => cut(`${holder} has locked ${name}${note && ` (${note})`}.`)),
+      'locks',
+    ),
     ...tasks.map(({ id, command }) => cut(`Open task ${id}: ${command}`)),
   ];
   return { lines, until };
@@ -146,6 +150,12 @@ async function messagesTo(
       : cut(`Message to you from ${from_name ?? from}${proven === 'member' ? '' : ` (${proven})`}: ${body}`),
   );
   return { lines, until: items.at(-1)?.ts ?? after };
+}
+
+/** The first lines of a list, and how many more there are: the next hook does not show them. */
+function shortened(lines: readonly string[], what: string): string[] {
+  const more = lines.length - itemsMax;
+  return more <= 0 ? [...lines] : [...lines.slice(0, itemsMax), `There are ${more} more ${what}.`];
 }
 
 function cut(text: string): string {
