@@ -123,7 +123,7 @@ function checkedShape(
   parsed: unknown,
 ): z.ZodSafeParseResult<TransferRecord> | string {
   try {
-    return schema.safeParse(parsed);
+    return schema.safeParse(parsed, { reportInput: true });
   } catch (error) {
     if (error instanceof RangeError) return 'the line is nested too deeply';
     throw error;

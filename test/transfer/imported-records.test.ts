@@ -214,6 +214,21 @@ describe.each(homes)('the global room imported into %s', (_name, open) => {
   );
 });
 
+it('a line with a value of another type or out of range is refused by what it has', async () => {
+  const stoa = await openStoa({ data: '', engine: 'memory' });
+  opened.push(stoa);
+  const reasonOf = async (change: object): Promise<string | undefined> => {
+    const lines = (await roomLines(source, true)).map((line) =>
+      line.includes(`"id":"${globalRoomId}"`)
+        ? `${JSON.stringify({ ...(JSON.parse(line) as object), ...change })}\n`
+        : line,
+    );
+    return (await stoa.transfer.import(operatorCaller(), await save(lines), asGiven)).bad[0]?.reason;
+  };
+  expect(await reasonOf({ name: 7 })).toBe('name: must be text, got a number');
+  expect(await reasonOf({ version: 0 })).toBe('version: must be 1 or more, got 0');
+});
+
 /** The files have changed lines, so their checksums are wrong. */
 const asGiven = { onConflict: 'replace', keepGoing: true } as const;
 
