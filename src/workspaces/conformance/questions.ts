@@ -89,6 +89,7 @@ export function questionTests(
         answer: 'Yes',
         answered_by: 'person',
         question: 'Now?',
+        question_expires_at: null,
       });
       await pass(50);
       expect(await service.completeTask(ada, task.id, { fence: lease.fence })).toMatchObject({
