@@ -1,7 +1,8 @@
 /**
  * The search in both homes beside PostgreSQL's own `ts_rank` and SQLite's FTS5, on the same documents and queries, and the
  * quality of the ranking on made questions. `FIND_DOCUMENTS` sets the size of the corpus, `FIND_SYSTEMS` what is compared:
- * `directory`, `postgres`, `fts5`, joined by commas, or `none` for the quality alone. Each system keeps its documents in `.bench/find` for the next run.
+ * `directory`, `postgres`, `fts5`, joined by commas, or `none` for the quality alone. Each system keeps its documents in
+ * `.bench/find` for the next run; filling that was cut off continues there.
  */
 import type { CorpusShape } from '../src/find/conformance/corpus.js';
 import { openDirectory } from './find/directory.js';
@@ -30,7 +31,7 @@ export const findBench: Bench = {
   name: 'find',
   run: async (directory) => {
     const rows: Row[] = await quality();
-    const corpus: CorpusShape = { seed: 5, documents, users, namespacesPerUser };
+    const corpus: CorpusShape = { seed: 5, documents, users, namespacesPerUser, hasEvenSizes: true };
     const opened: Searched[] = [];
     try {
       for (const name of names) {

@@ -8,21 +8,17 @@ import { type Language, languages } from '../../src/find/conformance/vocabulary.
 import { type DirectoryHome, openDirectoryHome } from '../../src/homes/directory/home.js';
 import { type Row, byTurns, rateInFlight } from '../frame.js';
 import { batchesOf } from './queries.js';
-import { type Searched, filledOnce, ownMemoryMiB, timed, told } from './system.js';
+import { type Part, type Searched, filledOnce, timed, told } from './system.js';
 
 const documentsPerWrite = 100;
 
 export async function openDirectory(directory: string, corpus: CorpusShape): Promise<Searched> {
   const data = join(directory, `directory-${corpus.documents}`);
-  const rows = await filledOnce(data, async () => {
-    const home = await openHome(data);
-    try {
-      return await fill(home, corpus);
-    } finally {
-      await home.close();
-    }
-  });
   const home = await openHome(data);
+  const rows = await filledOnce(data, corpus, {
+    part: (part) => fill(home, part),
+    end: ({ textBytes = 0 }) => filed(home, textBytes),
+  });
   return {
     rows,
     searches: [
@@ -51,14 +47,11 @@ function openHome(data: string): Promise<DirectoryHome> {
   });
 }
 
-async function fill(home: DirectoryHome, corpus: CorpusShape): Promise<Row[]> {
-  let [textBytes, written] = [0, 0];
-  const note = async (): Promise<void> => {
-    const memory = Math.round(await ownMemoryMiB());
-    process.stderr.write(`directory: ${written} documents, ${memory} MiB of own memory\n`);
-  };
-  await told('directory: written', async () => {
-    for (const documents of batchesOf(corpus, documentsPerWrite)) {
+/** Filing runs beside the writes, and is waited for at the end of a part. */
+async function fill(home: DirectoryHome, part: Part): Promise<{ textBytes: number }> {
+  let textBytes = 0;
+  await told('directory: written and filed', async () => {
+    for (const documents of batchesOf(part, documentsPerWrite)) {
       const { user, namespace } = documents[0] as MadeDocument;
       const sets = documents.map(({ key, value }) => {
         const valueJson = JSON.stringify(value);
@@ -68,12 +61,13 @@ async function fill(home: DirectoryHome, corpus: CorpusShape): Promise<Row[]> {
       await home.writer.write({ caller: operatorCaller(user), idempotency: null }, [
         home.data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
       ]);
-      written += sets.length;
-      if (written % 100_000 < sets.length) await note();
     }
+    await home.find.work.settle();
   });
-  await told('directory: filed what still waited', () => home.find.work.settle());
-  await note();
+  return { textBytes };
+}
+
+async function filed(home: DirectoryHome, textBytes: number): Promise<Row[]> {
   const families = home.kernel.stores.flatMap(({ engine }) => Object.entries(engine.stats().families));
   const indexBytes = families
     .filter(([name]) => name.startsWith('find/'))

@@ -6,7 +6,7 @@ import {
   makeCorpus,
 } from '../../src/find/conformance/corpus.js';
 import type { Row } from '../frame.js';
-import { type Search, ownMemoryMiB } from './system.js';
+import { type Part, type Search, ownMemoryMiB } from './system.js';
 
 const queriesPerShape = 200;
 const warmUpQueries = 20;
@@ -49,9 +49,12 @@ export function askedOf(corpus: CorpusShape): Asked[] {
 }
 
 /** The documents of one namespace, at most so many, for one write. */
-export function* batchesOf(corpus: CorpusShape, documentsMax: number): Generator<readonly MadeDocument[]> {
+export function* batchesOf(
+  { corpus, from, to }: Part,
+  documentsMax: number,
+): Generator<readonly MadeDocument[]> {
   const waiting = new Map<string, MadeDocument[]>();
-  for (const document of makeCorpus(corpus)) {
+  for (const document of makeCorpus(corpus, { from, to })) {
     const batch = waiting.get(document.namespace) ?? [];
     batch.push(document);
     waiting.set(document.namespace, batch);

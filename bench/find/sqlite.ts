@@ -7,13 +7,19 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { type CorpusShape, makeCorpus } from '../../src/find/conformance/corpus.js';
-import { type Searched, filledOnce, told } from './system.js';
+import { type Part, type Searched, filledOnce, told } from './system.js';
 
 export async function openSqlite(directory: string, corpus: CorpusShape): Promise<Searched> {
   const path = join(directory, `fts5-${corpus.documents}.db`);
-  const rows = await filledOnce(path, async () => {
-    await told('FTS5 filled', () => fill(path, corpus));
-    return [];
+  const rows = await filledOnce(path, corpus, {
+    part: async (part) => {
+      await told('FTS5: filled', () => fill(path, part));
+      return {};
+    },
+    end: async () => {
+      await told('FTS5: optimized', async () => execFileSync('python3', ['-c', optimizing, path]));
+      return [];
+    },
   });
   const python = spawn('python3', ['-c', asking, path], { stdio: ['pipe', 'pipe', 'inherit'] });
   const answers = createInterface(python.stdout)[Symbol.asyncIterator]();
@@ -39,18 +45,17 @@ export async function openSqlite(directory: string, corpus: CorpusShape): Promis
   };
 }
 
-async function fill(path: string, corpus: CorpusShape): Promise<void> {
+async function fill(path: string, part: Part): Promise<void> {
   const input = `${path}.jsonl`;
   const file = createWriteStream(input);
-  // One line for each document: a million documents are too long for one text.
-  Readable.from(lines(corpus)).pipe(file);
+  Readable.from(lines(part)).pipe(file);
   await once(file, 'finish');
-  execFileSync('python3', ['-c', filling, path, input]);
+  execFileSync('python3', ['-c', filling, path, input, String(part.from + 1), String(part.to)]);
   await rm(input);
 }
 
-function* lines(corpus: CorpusShape): Generator<string> {
-  for (const { user, namespace, key, value } of makeCorpus(corpus)) {
+function* lines({ corpus, from, to }: Part): Generator<string> {
+  for (const { user, namespace, key, value } of makeCorpus(corpus, { from, to })) {
     const places = `${placeWord(user)} ${placeWord(namespace)}`;
     yield `${JSON.stringify([places, key, JSON.stringify(value)])}\n`;
   }
@@ -65,10 +70,17 @@ const filling = `
 import json, sqlite3, sys
 
 db = sqlite3.connect(sys.argv[1])
-db.execute("PRAGMA journal_mode = OFF")
-db.execute("PRAGMA synchronous = OFF")
-db.execute("CREATE VIRTUAL TABLE d USING fts5(place, key, value, tokenize='porter unicode61')")
-db.executemany('INSERT INTO d VALUES (?, ?, ?)', (json.loads(line) for line in open(sys.argv[2])))
+db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS d USING fts5(place, key, value, tokenize='porter unicode61')")
+db.execute('DELETE FROM d WHERE rowid BETWEEN ? AND ?', (int(sys.argv[3]), int(sys.argv[4])))
+rows = enumerate((json.loads(line) for line in open(sys.argv[2])), int(sys.argv[3]))
+db.executemany('INSERT INTO d (rowid, place, key, value) VALUES (?, ?, ?, ?)', ((number, *row) for number, row in rows))
+db.commit()
+`;
+
+const optimizing = `
+import sqlite3, sys
+
+db = sqlite3.connect(sys.argv[1])
 db.execute("INSERT INTO d(d) VALUES ('optimize')")
 db.commit()
 `;

@@ -21,6 +21,8 @@ export interface CorpusShape {
   readonly documents: number;
   readonly users: number;
   readonly namespacesPerUser: number;
+  /** True: documents of 300 to 2,000 bytes, all sizes equally often. Otherwise most are short. */
+  readonly hasEvenSizes?: boolean;
 }
 
 /** A small generator of numbers. Not for secrets. */
@@ -57,18 +59,27 @@ export class Chance {
 const madeWords = 4_000;
 const textBytesMin = 200;
 const textBytesMax = 1_800;
+/** The least text of a document of 300 bytes: the other members take at least 57. */
+const evenTextBytesMin = 243;
 
-export function* makeCorpus(shape: CorpusShape): Generator<MadeDocument> {
-  for (let index = 0; index < shape.documents; index += 1) yield documentAt(shape, index);
+/** The documents with the numbers from `from` up to, and without, `to`. */
+export function* makeCorpus(
+  shape: CorpusShape,
+  { from, to } = { from: 0, to: shape.documents },
+): Generator<MadeDocument> {
+  for (let index = from; index < to; index += 1) yield documentAt(shape, index);
 }
 
 /** Each document depends on its own number only, so a large corpus need not be in memory. */
-export function documentAt({ seed, users, namespacesPerUser }: CorpusShape, index: number): MadeDocument {
+export function documentAt(shape: CorpusShape, index: number): MadeDocument {
+  const { seed, users, namespacesPerUser, hasEvenSizes = false } = shape;
   const chance = new Chance(seed + index);
   const user = `user-${chance.below(users)}`;
   const language = chance.next() < 0.5 ? (languages[0] as Language) : chance.of(languages.slice(1));
   const subject = phrase(language, chance, 2 + chance.below(3));
-  const bytes = textBytesMin + chance.rankBelow(textBytesMax - textBytesMin);
+  const bytes = hasEvenSizes
+    ? evenTextBytesMin + chance.below(textBytesMax - evenTextBytesMin)
+    : textBytesMin + chance.rankBelow(textBytesMax - textBytesMin);
   return {
     user,
     namespace: `${user}-space-${chance.below(namespacesPerUser)}`,
