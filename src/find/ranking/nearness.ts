@@ -18,6 +18,32 @@ export function nearnessOf(
   return togetherShare * togetherOf(groups, weights) + (1 - togetherShare) * neighboursOf(groups);
 }
 
+/** An upper bound of `nearnessOf` that needs no positions: most entries have too few of the words to be among the best. */
+export class NearnessMax {
+  readonly #words: number;
+  readonly #total: number;
+  readonly #single: number;
+
+  /** The weight of each counted word. */
+  constructor(weights: readonly number[]) {
+    this.#words = weights.length;
+    this.#total = weights.reduce((sum, weight) => sum + weight, 0);
+    this.#single = Math.max(0, ...weights);
+  }
+
+  /** For the sum of the weights of the words that an entry has, and the pairs of neighbours among them. */
+  of(weight: number, neighbours: number): number {
+    if (this.#words < 2) return 1;
+    const [most, all] = [weight - this.#single, this.#total - this.#single];
+    // One rounding of a sum must not leave out a result, hence the small reserve.
+    const together = all <= 0 ? 0 : Math.max(0, most / all);
+    return Math.min(
+      1,
+      togetherShare * together + ((1 - togetherShare) * neighbours) / (this.#words - 1) + 1e-9,
+    );
+  }
+}
+
 /** 1 if all words stand within `nearWordsMax` words; 0 if no two of them do. */
 function togetherOf(groups: readonly (ArrayLike<number> | undefined)[], weights: readonly number[]): number {
   let total = 0;
@@ -28,11 +54,15 @@ function togetherOf(groups: readonly (ArrayLike<number> | undefined)[], weights:
   }
   if (total <= single) return 0;
   // All positions in order, each with the number of its word.
-  const places: number[] = [];
+  let count = 0;
+  for (const positions of groups) count += positions?.length ?? 0;
+  const places = new Float64Array(count);
   for (const [index, positions] of groups.entries())
-    for (let at = 0; at < (positions?.length ?? 0); at += 1)
-      places.push(((positions as ArrayLike<number>)[at] as number) * groups.length + index);
-  places.sort((a, b) => a - b);
+    for (let at = 0; at < (positions?.length ?? 0); at += 1) {
+      count -= 1;
+      places[count] = ((positions as ArrayLike<number>)[at] as number) * groups.length + index;
+    }
+  places.sort();
   const inside = new Int32Array(groups.length);
   let sum = 0;
   let best = 0;

@@ -14,15 +14,18 @@ import {
   titleLengthWeight,
   titleWeight,
 } from './formula.js';
+import { NearnessMax } from './nearness.js';
 
 /** What an entry has of the query. */
 export interface Match {
   /** From 0 to 1; below 0 if the entry is not a result. */
   readonly part: number;
   readonly hasAll: boolean;
+  /** What `nearnessOf` can at most be, by the words that the entry has; 0 only if it is 0. */
+  readonly nearnessMax: number;
 }
 
-const tooLittle: Match = { part: -1, hasAll: false };
+const tooLittle: Match = { part: -1, hasAll: false, nearnessMax: 0 };
 
 function scoreOf(part: number, hasAll: boolean, nearness: number, freshness: number): number {
   const raised = part * (1 + nearWeight * nearness) * (1 + freshWeight * freshness);
@@ -37,6 +40,8 @@ export class Scorer {
   readonly #weights: readonly number[];
   readonly #countedGroups: number;
   readonly #frequencySum: number;
+  /** Bounds nearness by the words that an entry has. */
+  readonly #near: NearnessMax;
   readonly #averageTitle: number;
   readonly #averageBody: number;
   readonly #asOfMs: number;
@@ -52,6 +57,7 @@ export class Scorer {
     for (const [index, value] of this.inverseFrequencies.entries())
       if (this.#isCounted[index] && (frequencies[index] ?? 0) > 0) sum += value;
     this.#frequencySum = sum;
+    this.#near = new NearnessMax(this.inverseFrequencies.filter((_, index) => this.#isCounted[index]));
     this.#averageTitle = Math.max(1, titleLength / Math.max(1, entries));
     this.#averageBody = Math.max(1, bodyLength / Math.max(1, entries));
     this.#asOfMs = asOfMs;
@@ -67,17 +73,25 @@ export class Scorer {
     let words = 0;
     let frequencyHad = 0;
     let counted = 0;
+    // Words of the question that stand side by side in it, and that the entry has both.
+    let neighbours = 0;
+    let hadBefore = false;
     for (let index = 0; index < titles.length; index += 1) {
       const hits =
         (titleWeight * (titles[index] as number)) / titleNorm +
         (bodyWeight * (bodies[index] as number)) / bodyNorm;
-      if (hits === 0) continue;
+      if (hits === 0) {
+        if (this.#isCounted[index] === true) hadBefore = false;
+        continue;
+      }
       const inverse = this.inverseFrequencies[index] as number;
       const word = (inverse * hits * (k1 + 1)) / (hits + k1);
       if (this.#isCounted[index] === true) {
         words += word;
         frequencyHad += inverse;
         counted += 1;
+        if (hadBefore) neighbours += 1;
+        hadBefore = true;
       } else {
         words += (this.#weights[index] as number) * word;
       }
@@ -85,7 +99,11 @@ export class Scorer {
     const part = frequencyHad / this.#frequencySum;
     if (counted === 0 || part < coverageMin) return tooLittle;
     const base = Math.min(1, words / (this.#frequencySum * (k1 + 1)));
-    return { part: base * part ** coveragePower, hasAll: counted === this.#countedGroups };
+    return {
+      part: base * part ** coveragePower,
+      hasAll: counted === this.#countedGroups,
+      nearnessMax: counted === 1 && this.#countedGroups > 1 ? 0 : this.#near.of(frequencyHad, neighbours),
+    };
   }
 
   /** The score of a match. `nearness` is from `nearnessOf`. */
@@ -94,8 +112,8 @@ export class Scorer {
   }
 
   /** The highest score that the match can have. */
-  highest({ part, hasAll }: Match): number {
-    return scoreOf(part, hasAll, 1, 1);
+  highest({ part, hasAll, nearnessMax }: Match): number {
+    return scoreOf(part, hasAll, nearnessMax, 1);
   }
 
   /**

@@ -55,7 +55,8 @@ export async function searchView(
   const ranking = new Ranking(view, search, groups, statistics);
   while (ranking.run(candidatesPerLook)) {
     checkWanted(search.signal);
-    await slices.pause();
+    const pause = slices.pause();
+    if (pause !== undefined) await pause;
   }
   return { entries: ranking.best(), statistics, isComplete: postingsLeft >= 0 && isEveryWord };
 }
@@ -109,9 +110,10 @@ class Ranking {
     const { titleLength, bodyLength, timeMs } = this.#view.scored(ordinal);
     const match = this.#scorer.match(titleLength, bodyLength, this.#titles, this.#bodies);
     if (match.part < 0 || this.#scorer.highest(match) < this.#best.scoreMin) return;
+    const score = this.#scorer.score(match, timeMs, match.nearnessMax === 0 ? 0 : this.#nearness());
+    if (score < this.#best.scoreMin) return;
     const facts = this.#view.facts(ordinal);
     if (!this.#passes(facts, ordinal)) return;
-    const score = this.#scorer.score(match, timeMs, this.#nearness());
     const { name, version, author, expiresAtMs } = facts;
     this.#best.add({ name, version, author, timeMs, expiresAtMs, score });
   }

@@ -1,0 +1,47 @@
+/** The best results of a search are the first ones of all its results: no bound leaves one out. */
+import { expect, test } from 'vitest';
+import { makeCorpus } from '../../src/find/conformance/corpus.js';
+import { searchOf } from '../../src/find/conformance/index.js';
+import { searchView } from '../../src/find/ranking/search-view.js';
+import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { IndexView } from '../../src/find/segments/view.js';
+import { WaitingTerms } from '../../src/find/segments/waiting.js';
+import { termsOfQuery } from '../../src/find/query/query.js';
+import { documentText } from '../../src/find/text/document-text.js';
+import { entryTermsOf } from '../../src/find/words/entry-terms.js';
+
+const limits = { findPostingsMax: 1_000_000 };
+const corpus = [...makeCorpus({ seed: 21, documents: 800, users: 1, namespacesPerUser: 1 })];
+const entries = corpus.map(({ namespace, key, value }, index) => ({
+  name: { kind: 'data' as const, collection: namespace, id: key },
+  version: 1,
+  author: null,
+  timeMs: index * 86_400_000,
+  expiresAtMs: null,
+  packed: packTerms(entryTermsOf(documentText({ key, valueJson: JSON.stringify(value), metadata: {} }))),
+}));
+
+/** Words that stand side by side in a document, and words from two places of it. */
+const texts = corpus.slice(0, 60).flatMap(({ value }, index) => {
+  const words = value.text.split(/[^\p{L}\p{M}\p{Nd}]+/u).filter((word) => word.length > 1);
+  const from = (index * 7) % Math.max(1, words.length - 6);
+  const near = words.slice(from, from + 1 + (index % 6));
+  return [near.join(' '), [...near, words[0], words.at(-1)].join(' ')];
+});
+
+const nowMs = 801 * 86_400_000;
+const searches = texts.map((text) => searchOf(text, 'user-0', null, nowMs));
+const terms = new WaitingTerms({
+  terms: searches.flatMap(({ query }) => termsOfQuery(query).terms),
+  beginnings: [],
+});
+const partition = { segments: [], marked: [], waiting: entries.map((entry) => terms.of(entry)) };
+const view = new IndexView([partition], { hasCollection: () => true, nowMs });
+
+test.each([1, 3, 10])('the first %i results are the best of all', async (limit) => {
+  for (const search of searches) {
+    const all = await searchView(view, { ...search, limit: entries.length }, limits);
+    const best = await searchView(view, { ...search, limit }, limits);
+    expect(best.entries).toEqual(all.entries.slice(0, limit));
+  }
+});
