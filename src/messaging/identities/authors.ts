@@ -4,7 +4,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Caller, operatorCaller, requireWriteScope } from '../../core/caller.js';
-import { type Writer, writeOne } from '../../core/write.js';
+import { type Writer, prepareAndWrite, writeOne } from '../../core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../identity/signatures.js';
 import type { Proof } from '../model.js';
 import { agentNameOf } from '../names.js';
@@ -94,14 +94,13 @@ export class Authors {
 
   /** The identity of an agent that receives a message. It is stored if the agent has none yet. */
   async recipientOf(agent: KeptFor): Promise<string> {
-    const { id, keeping } = await this.#kept(agent, false);
-    if (keeping === null) return id;
-    const kept = await writeOne(
-      this.#writer,
-      { caller: operatorCaller(agent.user) },
-      this.#port.keep(keeping),
-    );
-    return kept.identity.id;
+    return prepareAndWrite(async () => {
+      const { id, keeping } = await this.#kept(agent, false);
+      if (keeping === null) return id;
+      const request = { caller: operatorCaller(agent.user) };
+      const kept = await writeOne(this.#writer, request, this.#port.keep(keeping));
+      return kept.identity.id;
+    });
   }
 
   async #kept({ user, agent }: KeptFor, acts: boolean): Promise<KeptAuthor> {
@@ -113,10 +112,14 @@ export class Authors {
   }
 
   /**
-   * All messages of a first write have the same author, also if several first writes run at the same time.
+   * All messages of a first write have the same author, also if several first writes run at the same time. An
+   * identity that was stored meanwhile belonged to an agent that was deleted or has another name now.
    */
-  #made(keptFor: KeptFor, acts: boolean): KeptAuthor {
+  async #made(keptFor: KeptFor, acts: boolean): Promise<KeptAuthor> {
     const name = JSON.stringify([keptFor.user, keptFor.agent]);
+    const known = this.#unstored.get(name);
+    const isStored = known !== undefined && (await this.#port.identity(known.id)) !== undefined;
+    if (isStored && this.#unstored.get(name) === known) this.#unstored.delete(name);
     const made = this.#unstored.get(name) ?? this.#make(keptFor);
     this.#unstored.set(name, made);
     return { ...made, keeping: made.keeping && { ...made.keeping, acts } };

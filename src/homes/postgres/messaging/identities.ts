@@ -120,7 +120,9 @@ export class PostgresIdentities {
     await work.rows(lockKeySql('keptIdentity'), [owner]);
     const before = await this.#keptBy(owner, work.sql);
     if (before !== undefined) return before;
-    await this.#insert(work.sql, made, id);
+    // False: it was stored for an agent that was deleted or renamed since.
+    if (!(await this.#insert(work.sql, made, id)))
+      throw new Outdated('The identity that the server keeps for the caller');
     await work.rows('INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)', [
       owner,
       id,

@@ -61,6 +61,9 @@ export function keep(
   const owner = agent?.id ?? ownerOfUser(keptFor.user);
   const known = readKept(root, owner);
   if (known !== undefined) return known;
+  // It was stored for an agent that was deleted or renamed since.
+  if (readIdentity(root, uuidBytes(id)) !== undefined)
+    throw new Outdated('The identity that the server keeps for the caller');
   const link: IdentityLink = {
     user: keptFor.user,
     agentId: agent?.id ?? null,

@@ -1,0 +1,64 @@
+/** The identity that the server keeps for an agent belongs to that agent, and not to a later one with its name. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/core/caller.js';
+import { sharedHome } from '../servers/shared.js';
+import { MessagingServer, roomy } from './kit.js';
+
+describe.each(['a data directory', 'PostgreSQL'])('on %s', (home) => {
+  let server: MessagingServer;
+  let ada: Record<string, string>;
+
+  beforeAll(async () => {
+    const place =
+      home === 'PostgreSQL' ? (await sharedHome()).options : { data: '', engine: 'memory' as const };
+    server = await MessagingServer.open({ limits: { ...roomy, agentsPerUserMax: 100 }, ...place });
+    const { token } = await server.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+    ada = { authorization: `Bearer ${token}` };
+  });
+  afterAll(() => server.close());
+
+  const ask = (method: string, path: string, body?: object) =>
+    server.ask(method, path, { ...(body && { body }), headers: ada });
+
+  /** Posts as an agent and returns the author of the message. */
+  async function authorOf(agent: string): Promise<string> {
+    const headers = { ...ada, 'stoa-agent': agent };
+    const posted = await server.ask('POST', '/v1/rooms/barn/messages', { body: { body: 'hello' }, headers });
+    expect(posted.json).toMatchObject({ id: expect.any(String) });
+    const { json } = await ask('GET', `/v1/rooms/barn/messages/${posted.json.id}`);
+    return json.from;
+  }
+
+  async function expectHealthy(): Promise<void> {
+    const headers = { authorization: `Bearer ${server.stoa.operatorToken}` };
+    const { json } = await server.ask('POST', '/v1/doctor', { body: {}, headers });
+    expect(json['findings']).toEqual([]);
+  }
+
+  it('a new agent with the name of a deleted one has an identity of its own', async () => {
+    const first = await authorOf('scout');
+    for (const status of ['stopping', 'stopped']) await ask('PATCH', '/v1/agents/scout', { status });
+    expect((await ask('DELETE', '/v1/agents/scout')).status).toBe(204);
+    const second = await authorOf('scout');
+    expect(second).not.toBe(first);
+    expect((await ask('GET', `/v1/identities/${first}`)).json).toMatchObject({ agent_id: null });
+    expect((await ask('GET', '/v1/identities/scout')).json).toMatchObject({ id: second });
+    await expectHealthy();
+  });
+
+  it('a new agent with the former name of another has an identity of its own', async () => {
+    const first = await authorOf('clerk');
+    expect((await ask('PATCH', '/v1/agents/clerk', { name: 'senior clerk' })).status).toBe(200);
+    const second = await authorOf('clerk');
+    expect(second).not.toBe(first);
+    expect(await authorOf('senior clerk')).toBe(first);
+    expect((await ask('GET', '/v1/identities/clerk')).json).toMatchObject({ id: second });
+    await expectHealthy();
+  });
+
+  it('several first messages of an agent at once have one author', async () => {
+    const authors = await Promise.all(Array.from({ length: 8 }, () => authorOf('herald')));
+    expect(new Set(authors).size).toBe(1);
+    await expectHealthy();
+  });
+});
