@@ -1,6 +1,27 @@
+import { dirname, join } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { waitMsMax } from './until.js';
+
+const root = dirname(import.meta.dirname);
+const [sources, compiled] = [join(root, 'src/'), join(root, 'dist/')];
+/** It imports an optional peer that is installed for the tests only, where Node would not look. */
+const langgraph = join(sources, 'langgraph/');
+
+/**
+ * Suites import `src`, and get what `npm test` has compiled from it into `dist`. Node loads those files itself. Loading the
+ * sources through the runner took 4 s of processor time for a suite of its own process, this takes 1 s.
+ */
+const compiledSources = {
+  name: 'compiled sources',
+  enforce: 'pre' as const,
+  resolveId(imported: string, importer: string | undefined) {
+    if (importer === undefined || !imported.startsWith('.')) return undefined;
+    const path = join(dirname(importer), imported);
+    if (!path.startsWith(sources) || path.startsWith(langgraph)) return undefined;
+    return compiled + path.slice(sources.length);
+  },
+};
 
 /**
  * Suites that are short, start no program and close what they open. They share processes, in which the
@@ -59,8 +80,7 @@ Object.assign(process.env, {
   METADATA_SERVER_DETECTION: 'none',
 });
 
-// An optional peer of the sources, installed here alone.
-const resolve = { dedupe: ['@langchain/langgraph-checkpoint'] };
+const shared = { resolve: { dedupe: ['@langchain/langgraph-checkpoint'] }, plugins: [compiledSources] };
 const common = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
@@ -69,6 +89,7 @@ const common = {
   // Suites wait for disks and servers more than they compute.
   maxWorkers: 4,
   execArgv: process.execArgv,
+  server: { deps: { external: [/\/dist\//] } },
 };
 
 export default defineConfig({
@@ -78,7 +99,7 @@ export default defineConfig({
     sequence: { sequencer: LightLast },
     projects: [
       {
-        resolve,
+        ...shared,
         test: {
           ...common,
           name: 'own process',
@@ -90,7 +111,7 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...light],
         },
       },
-      { resolve, test: { ...common, name: 'light', include: light, isolate: false } },
+      { ...shared, test: { ...common, name: 'light', include: light, isolate: false } },
     ],
   },
 });
