@@ -4,10 +4,10 @@ import { hasQuota } from '../datastore/quota.js';
 import type { CurrentDocuments } from '../datastore/document-store/current-documents.js';
 import { type StoreNotes, storeDocuments } from '../datastore/document-store/documents.js';
 import { StoaError } from '../core/errors.js';
+import type { OnCall } from '../core/timed-call.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';
 import type { BackendCall } from '../homes/home.js';
-import { backendName, timedPort } from './timed.js';
 
 export interface DataBackendOptions {
   limits: Limits;
@@ -33,8 +33,12 @@ type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<StoreDocum
 const store =
   (open: (url: URL, options: DataBackendOptions) => Promise<DocumentStore>): OpenBackend =>
   async (url, options) => {
-    const opened = await open(url, options);
-    return storeDocuments(timed(opened, url.href, options), options.limits, options.notes);
+    const { limits, notes, onCall } = options;
+    const onStoreCall: OnCall | undefined =
+      onCall &&
+      ((verb, milliseconds, failed) =>
+        onCall({ domain: 'data', backend: backendName(url.href), verb, milliseconds, failed }));
+    return storeDocuments(await open(url, options), limits, notes, onStoreCall);
   };
 
 const couchdb = store(async (url, options) =>
@@ -56,14 +60,9 @@ const backends: Readonly<Record<string, OpenBackend>> = {
   ),
 };
 
-function timed<Port extends object>(port: Port, url: string, { onCall }: DataBackendOptions): Port {
-  return onCall === undefined ? port : timedPort(port, 'data', backendName(url), onCall);
-}
-
 /** Opens the backend of a URL and makes its tables and indexes usable. */
 export async function openDataBackend(url: string, options: DataBackendOptions): Promise<StoreDocuments> {
-  const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
-  const documents = await open(new URL(url), options);
+  const documents = await backendOf(url).open(new URL(url), options);
   const { port } = documents;
   if (hasQuota(options.limits) && !port.capabilities.quotas) {
     await port.close();
@@ -78,12 +77,17 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
   return documents;
 }
 
+/** `couchdb` of `couchdb://host/database`: never the rest, which may hold a password. */
+export function backendName(url: string): string {
+  return url.split(':')[0] ?? url;
+}
+
 /** What a backend can hold, known without a connection to it. */
 export async function capacityOf(
   place: string,
 ): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
   if (!isUrl(place)) return { backend: 'directory', valueBytesMax: null };
-  const backend = schemeOf(place);
+  const { backend } = backendOf(place);
   if (backend === 'dynamodb')
     return { backend, valueBytesMax: (await import('../stores/dynamodb/items.js')).valueBytesMax };
   if (backend === 'firestore')
@@ -98,9 +102,10 @@ function isUrl(place: string): boolean {
   return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
 }
 
-function schemeOf(url: string): string {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
-  if (backends[scheme] === undefined || !isUrl(url) || !URL.canParse(url)) {
+function backendOf(url: string): { backend: string; open: OpenBackend } {
+  const backend = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
+  const open = backends[backend];
+  if (open === undefined || !isUrl(url) || !URL.canParse(url)) {
     throw new StoaError('invalid_config', `Unknown backend of the data store in "${withoutPassword(url)}".`, {
       fix: `Use a URL that begins with ${publicSchemes.map((name) => `${name}://`).join(', ')}.`,
     });
@@ -110,7 +115,7 @@ function schemeOf(url: string): string {
       fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.',
     });
   }
-  return scheme;
+  return { backend, open };
 }
 
 /** A backend that a command has opened for itself. */

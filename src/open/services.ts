@@ -16,7 +16,7 @@ import type { RecordStore } from '../transfer/port.js';
 import { TransferService } from '../transfer/service.js';
 import type { Domains, Opening } from './domains.js';
 import type { Stoa } from './stoa.js';
-import { backendName } from './timed.js';
+import { backendName } from './datastore.js';
 
 type Services = Omit<Stoa, 'limits' | 'home' | 'secrets' | 'onError' | 'onGroup' | 'onBackendCall' | 'close'>;
 

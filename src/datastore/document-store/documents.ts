@@ -7,6 +7,7 @@ import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Results, Step, WriteRequest, Writer } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
+import type { OnCall } from '../../core/timed-call.js';
 import { KeyQueue } from '../../core/waiting/key-queue.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type CurrentDocument, CurrentDocuments, type DocumentName } from './current-documents.js';
@@ -62,9 +63,11 @@ export function storeDocuments(
   store: DocumentStore,
   limits: Limits,
   notes: StoreNotes | null = null,
+  onCall?: OnCall,
 ): Documents & { readonly current: CurrentDocuments | null } {
-  const current = notes === null ? null : new CurrentDocuments(store);
-  return { port: new StorePort(store, limits), writer: new StoreWriter(notes ?? noNotes, current), current };
+  const port = new StorePort(store, limits, onCall);
+  const current = notes === null ? null : new CurrentDocuments(port);
+  return { port, writer: new StoreWriter(notes ?? noNotes, current), current };
 }
 
 /** After these errors it is unknown whether the store did the write. */

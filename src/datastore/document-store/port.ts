@@ -2,6 +2,7 @@
 import type { Change } from '../../core/change.js';
 import type { Step } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
+import { type OnCall, timedCall } from '../../core/timed-call.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../changes.js';
 import type { Scope } from '../model.js';
@@ -10,6 +11,7 @@ import {
   type DataCapabilities,
   type DataPort,
   type DocumentStore,
+  type MaybePromise,
   type WriteBatch,
   succeeded,
 } from '../port.js';
@@ -39,32 +41,37 @@ export class StorePort implements DataPort {
   readonly sweepExpired?: (limit: number) => Promise<number>;
   readonly #store: DocumentStore;
   readonly #retries: VersionRetries;
+  readonly #onCall: OnCall | undefined;
 
-  constructor(store: DocumentStore, { updateAttemptsMax }: Limits) {
+  /** `onCall` is called after each call of the store. */
+  constructor(store: DocumentStore, { updateAttemptsMax }: Limits, onCall?: OnCall) {
     this.#store = store;
+    this.#onCall = onCall;
     this.capabilities = store.capabilities;
     this.#retries = new VersionRetries(updateAttemptsMax);
     const sweep = store.sweepExpired?.bind(store);
-    if (sweep !== undefined) this.sweepExpired = sweep;
+    if (sweep !== undefined) this.sweepExpired = async (limit) => this.#timed('sweepExpired', sweep(limit));
   }
 
-  readonly get: DataPort['get'] = (scope, key) => this.#store.get(scope, key);
+  readonly get: DataPort['get'] = (scope, key) => this.#timed('get', this.#store.get(scope, key));
 
-  readonly getValue: DataPort['getValue'] = (scope, key) => this.#store.get(scope, key);
+  readonly getValue: DataPort['getValue'] = (scope, key) => this.get(scope, key);
 
-  readonly getMany: DataPort['getMany'] = (scope, keys) => this.#store.getMany(scope, keys);
+  readonly getMany: DataPort['getMany'] = (scope, keys) =>
+    this.#timed('getMany', this.#store.getMany(scope, keys));
 
   readonly write: DataPort['write'] = (scope, batch) =>
     new StoreStep(async (changes) => {
       const result = await this.#write(scope, batch, changes);
-      const read = batch.gets.length === 0 ? [] : await this.#store.getMany(scope, batch.gets);
+      const read =
+        batch.gets.length === 0 ? [] : await this.#timed('getMany', this.#store.getMany(scope, batch.gets));
       return { ...result, read: read.filter((record) => record !== undefined) };
     });
 
   readonly modify: DataPort['modify'] = (scope, key, decide) =>
     new StoreStep((changes) =>
       this.#retries.run(scope, key, async () => {
-        const current = await this.#store.get(scope, key);
+        const current = await this.#timed('get', this.#store.get(scope, key));
         const write = decide(current);
         const seen = current?.version ?? 0;
         // If the caller asked for a version that is not the current one, the write fails and is not tried
@@ -83,14 +90,14 @@ export class StorePort implements DataPort {
 
   readonly clear: DataPort['clear'] = (scope, after, limit) =>
     new StoreStep(async (changes) => {
-      const step = await this.#store.clearStep(scope, after, limit);
+      const step = await this.#timed('clearStep', this.#store.clearStep(scope, after, limit));
       if (step.deleted > 0) changes.push(namespaceCleared(scope, step.deleted, after, step.after));
       return step;
     });
 
   readonly restore: DataPort['restore'] = (documents) => {
     const step = new StoreStep(async (changes) => {
-      await this.#store.restore(documents);
+      await this.#timed('restore', this.#store.restore(documents));
       for (const { userId: user, namespace, key, version } of documents)
         changes.push(documentImported({ user, namespace }, key, version));
     });
@@ -105,32 +112,43 @@ export class StorePort implements DataPort {
     );
   };
 
-  readonly listKeys: DataPort['listKeys'] = (scope, range) => this.#store.listKeys(scope, range);
+  readonly listKeys: DataPort['listKeys'] = (scope, range) =>
+    this.#timed('listKeys', this.#store.listKeys(scope, range));
 
   readonly listDocuments: DataPort['listDocuments'] = (scope, range) =>
-    this.#store.listDocuments(scope, range);
+    this.#timed('listDocuments', this.#store.listDocuments(scope, range));
 
   readonly listNamespaces: DataPort['listNamespaces'] = (user, after, limit, signal) =>
-    this.#store.listNamespaces(user, after, limit, signal);
+    this.#timed('listNamespaces', this.#store.listNamespaces(user, after, limit, signal));
 
   readonly describeNamespaces: DataPort['describeNamespaces'] = (user, names, signal) =>
-    this.#store.describeNamespaces(user, names, signal);
+    this.#timed('describeNamespaces', this.#store.describeNamespaces(user, names, signal));
 
-  readonly exportPage: DataPort['exportPage'] = (after, limit) => this.#store.exportPage(after, limit);
+  readonly exportPage: DataPort['exportPage'] = (after, limit) =>
+    this.#timed('exportPage', this.#store.exportPage(after, limit));
 
   readonly recordAccess: DataPort['recordAccess'] = (reads, onVisible) =>
-    this.#store.recordAccess(reads, onVisible);
+    this.#timed('recordAccess', this.#store.recordAccess(reads, onVisible));
 
   /** A store without quotas counts nothing. If a quota is set, such a store is refused at the start. */
   readonly usage: DataPort['usage'] = () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
   readonly heldByOthers: DataPort['heldByOthers'] = async (documents) =>
-    (await this.#store.heldByOthers?.(documents)) ?? [];
+    this.#store.heldByOthers === undefined
+      ? []
+      : this.#timed('heldByOthers', this.#store.heldByOthers(documents));
 
   readonly close: DataPort['close'] = () => this.#store.close();
 
+  async #timed<Result>(verb: string, call: MaybePromise<Result>): Promise<Result> {
+    return this.#onCall === undefined ? call : timedCall(this.#onCall, verb, call);
+  }
+
   async #write(scope: Scope, batch: WriteBatch, changes: Change[]): Promise<BatchResult> {
-    const result = await this.#store.write(scope, { sets: batch.sets, deletes: batch.deletes });
+    const result = await this.#timed(
+      'write',
+      this.#store.write(scope, { sets: batch.sets, deletes: batch.deletes }),
+    );
     for (const outcome of result.sets)
       if (!(outcome instanceof Error)) changes.push(documentSet(scope, outcome.key, outcome.version));
     for (const [index, { key }] of batch.deletes.entries())

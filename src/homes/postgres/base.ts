@@ -1,13 +1,8 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
+import type { OnCall } from '../../core/timed-call.js';
 import { closeAll } from '../../core/close-all.js';
 import type { Limits } from '../../core/settings/limits.js';
-import {
-  type OnCall,
-  type PostgresSql,
-  limitStatements,
-  closePostgres,
-  openPostgres,
-} from './database/connection.js';
+import { type PostgresSql, limitStatements, closePostgres, openPostgres } from './database/connection.js';
 import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';

@@ -3,6 +3,7 @@ import type { PendingQuery, Sql, TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importOptional } from '../../../core/optional-package.js';
+import { type OnCall, timedCall } from '../../../core/timed-call.js';
 import { Places } from '../../../core/waiting/places.js';
 import { AnswerTime } from './answer-time.js';
 import {
@@ -39,8 +40,6 @@ export interface PostgresOptions {
   /** Called after each transaction and each statement. */
   onCall?: OnCall;
 }
-
-export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, failed: boolean) => void;
 
 /** By pool or transaction: the time limit of its statements. */
 const answerTimes = new WeakMap<Queryable, AnswerTime>();
@@ -256,18 +255,13 @@ function wasSent(pending: object): boolean {
 }
 
 /** Runs the work and reports its time to the observer of the pool. */
-async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: PromiseLike<T>): Promise<T> {
+async function observed<T>(
+  sql: Queryable,
+  verb: 'statement' | 'transaction',
+  work: PromiseLike<T>,
+): Promise<T> {
   const onCall = observers.get(sql);
-  if (onCall === undefined) return work;
-  const startedMs = performance.now();
-  let failed = true;
-  try {
-    const result = await work;
-    failed = false;
-    return result;
-  } finally {
-    onCall(verb, performance.now() - startedMs, failed);
-  }
+  return onCall === undefined ? work : timedCall(onCall, verb, work);
 }
 
 type PlainParameter = string | number | boolean | null;
