@@ -24,7 +24,13 @@ export function newWorkspace(id: string, ownerId: string, input: NewWorkspace, n
   };
 }
 
-export function changeWorkspace(workspace: Workspace, patch: WorkspacePatch, nowMs: number): Workspace {
+export function changeWorkspace(
+  workspace: Workspace,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+  nowMs: number,
+): Workspace {
+  checkVersion(workspace, ifVersion);
   return touched({ ...workspace, ...given(patch) }, nowMs);
 }
 
@@ -49,34 +55,51 @@ export function newProject(id: string, workspaceId: string, input: NewProject, n
   };
 }
 
-export function changeProject(project: Project, patch: ProjectPatch, nowMs: number): Project {
+export function changeProject(
+  project: Project,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+  nowMs: number,
+): Project {
+  checkVersion(project, ifVersion);
   const changed = { ...project, ...given(patch) };
   if (patch.config !== undefined) changed.config = keepMasked(patch.config, project.config);
   return touched(changed, nowMs);
 }
 
-export function softDeleted<Record extends Workspace | Project>(record: Record, nowMs: number): Record {
+export function softDeleted<Record extends Workspace | Project>(
+  record: Record,
+  ifVersion: number | undefined,
+  nowMs: number,
+): Record {
+  checkVersion(record, ifVersion);
   return touched({ ...record, deleted_at: isoTime(nowMs) }, nowMs);
 }
 
 export function restored<Record extends Workspace | Project>(
   record: Record,
   name: string | undefined,
+  ifVersion: number | undefined,
   nowMs: number,
 ): Record {
+  checkVersion(record, ifVersion);
+  checkDeleted(record, 'restored');
   return touched({ ...record, deleted_at: null, name: name ?? record.name }, nowMs);
 }
 
 /** Only a deleted record can be purged, so that one wrong call destroys nothing. */
-export function checkDeleted(entity: 'workspace' | 'project', record: Workspace | Project): void {
+export function checkPurge(record: Workspace | Project, ifVersion: number | undefined): void {
+  checkVersion(record, ifVersion);
+  checkDeleted(record, 'purged');
+}
+
+function checkDeleted(record: Workspace | Project, verb: 'restored' | 'purged'): void {
   if (record.deleted_at !== null) return;
+  const entity = 'workspace_id' in record ? 'project' : 'workspace';
   throw new StoaError(
     'conflict',
-    `The ${entity} ${record.id} is not deleted. Only a deleted ${entity} can be purged.`,
-    {
-      fix: `Delete the ${entity} first.`,
-      details: { id: record.id },
-    },
+    `The ${entity} ${record.id} is not deleted. Only a deleted ${entity} can be ${verb}.`,
+    { ...(verb === 'purged' && { fix: `Delete the ${entity} first.` }), details: { id: record.id } },
   );
 }
 

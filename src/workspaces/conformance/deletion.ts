@@ -87,7 +87,7 @@ export function deletionTests(
       ).rejects.toMatchObject({ code: 'not_found' });
     });
 
-    it('a purge requires a deletion first, and leaves no rows', async () => {
+    it('a purge or a restore requires a deletion first, and a purge leaves no rows', async () => {
       const caller = userCaller('purger');
       const { workspaceId, sessionId, projectId } = await makePlace(service, caller);
       const second = await service.createProject(caller, workspaceId, { name: 'second' });
@@ -95,7 +95,14 @@ export function deletionTests(
       const tasks = await makeTasks(service, caller, sessionId, 30);
       await service.claimTask(caller, projectId);
       await service.updateSession(caller, sessionId, { status: 'active' });
-      await expect(service.purgeWorkspace(caller, workspaceId)).rejects.toMatchObject({ code: 'conflict' });
+      await expect(service.purgeWorkspace(caller, workspaceId)).rejects.toMatchObject({
+        code: 'conflict',
+        message: `The workspace ${workspaceId} is not deleted. Only a deleted workspace can be purged.`,
+      });
+      await expect(service.restoreWorkspace(caller, workspaceId)).rejects.toMatchObject({
+        code: 'conflict',
+        message: `The workspace ${workspaceId} is not deleted. Only a deleted workspace can be restored.`,
+      });
       await service.deleteWorkspace(caller, workspaceId);
       await service.purgeWorkspace(caller, workspaceId);
       await expect(service.getWorkspace(caller, workspaceId, { deleted: true })).rejects.toMatchObject({

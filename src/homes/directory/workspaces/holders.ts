@@ -7,8 +7,7 @@ import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../
 import {
   changeProject,
   changeWorkspace,
-  checkDeleted,
-  checkVersion,
+  checkPurge,
   nameTaken,
   newProject,
   newWorkspace,
@@ -38,8 +37,7 @@ export function updateWorkspace(
   ifVersion: number | undefined,
 ): Workspace {
   const before = findWorkspace(tx, owner, id);
-  checkVersion(before, ifVersion);
-  const after = changeWorkspace(before, patch, tx.nowMs);
+  const after = changeWorkspace(before, patch, ifVersion, tx.nowMs);
   if (after.name !== before.name) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
   workspaceRecords.put(tx, before, after);
   tx.change(workspaceChanged('updated', after));
@@ -54,8 +52,7 @@ export function deleteWorkspace(
   ifVersion: number | undefined,
 ): Workspace {
   const before = findWorkspace(tx, owner, id);
-  checkVersion(before, ifVersion);
-  const after = softDeleted(before, tx.nowMs);
+  const after = softDeleted(before, ifVersion, tx.nowMs);
   workspaceRecords.put(tx, before, after);
   tx.change(workspaceChanged('deleted', after));
   return after;
@@ -69,9 +66,7 @@ export function restoreWorkspace(
   ifVersion: number | undefined,
 ): Workspace {
   const before = findWorkspace(tx, owner, id, true);
-  checkVersion(before, ifVersion);
-  checkDeleted('workspace', before);
-  const after = restored(before, name, tx.nowMs);
+  const after = restored(before, name, ifVersion, tx.nowMs);
   checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
   workspaceRecords.put(tx, before, after);
   tx.change(workspaceChanged('restored', after));
@@ -85,8 +80,7 @@ export function purgeWorkspace(
   ifVersion: number | undefined,
 ): void {
   const workspace = findWorkspace(tx, owner, id, true);
-  checkVersion(workspace, ifVersion);
-  checkDeleted('workspace', workspace);
+  checkPurge(workspace, ifVersion);
   workspaceRecords.remove(tx, workspace);
   tx.change(workspaceChanged('purged', workspace));
   startPurge(tx, { entity: 'workspace', id, ownerId: workspace.owner_id, projectId: '' });
@@ -116,8 +110,7 @@ export function updateProject(
   ifVersion: number | undefined,
 ): Project {
   const { project: before, workspace } = findProject(tx, owner, id);
-  checkVersion(before, ifVersion);
-  const after = changeProject(before, patch, tx.nowMs);
+  const after = changeProject(before, patch, ifVersion, tx.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   // Only workspaces of the owner are found, also if the operator moves the project.
   if (moves) findWorkspace(tx, workspace.owner_id, after.workspace_id);
@@ -139,9 +132,8 @@ export function deleteProject(
   ifVersion: number | undefined,
 ): Project {
   const { project: before, workspace } = findProject(tx, owner, id);
-  checkVersion(before, ifVersion);
   countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
-  const after = softDeleted(before, tx.nowMs);
+  const after = softDeleted(before, ifVersion, tx.nowMs);
   projectRecords.put(tx, before, after);
   tx.change(projectChanged('deleted', after, workspace.owner_id));
   return after;
@@ -155,9 +147,7 @@ export function restoreProject(
   ifVersion: number | undefined,
 ): Project {
   const { project: before, workspace } = findProject(tx, owner, id, true);
-  checkVersion(before, ifVersion);
-  checkDeleted('project', before);
-  const after = restored(before, name, tx.nowMs);
+  const after = restored(before, name, ifVersion, tx.nowMs);
   checkNameFree(tx, 'project', after.workspace_id, after.name, id);
   projectRecords.put(tx, before, after);
   countActiveTasks(tx, workspace.id, openTasks(tx, 'project', id));
@@ -167,8 +157,7 @@ export function restoreProject(
 
 export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
   const { project, workspace } = findProject(tx, owner, id, true);
-  checkVersion(project, ifVersion);
-  checkDeleted('project', project);
+  checkPurge(project, ifVersion);
   projectRecords.remove(tx, project);
   tx.change(projectChanged('purged', project, workspace.owner_id));
   startPurge(tx, { entity: 'project', id, ownerId: workspace.owner_id, projectId: id });

@@ -4,8 +4,7 @@ import type { Owner } from '../../../workspaces/port.js';
 import type { NewProject, ProjectPatch } from '../../../workspaces/schemas.js';
 import {
   changeProject,
-  checkDeleted,
-  checkVersion,
+  checkPurge,
   newProject,
   notFound,
   restored,
@@ -81,8 +80,7 @@ export async function updateProject(
   ifVersion: number | undefined,
 ): Promise<Project> {
   const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
-  checkVersion(before, ifVersion);
-  const after = changeProject(before, patch, work.nowMs);
+  const after = changeProject(before, patch, ifVersion, work.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
   if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
@@ -98,8 +96,7 @@ export async function deleteProject(
   ifVersion: number | undefined,
 ): Promise<Project> {
   const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
-  checkVersion(before, ifVersion);
-  const after = softDeleted(before, work.nowMs);
+  const after = softDeleted(before, ifVersion, work.nowMs);
   updateRecord(work, projectTable, workspace.owner_id, after);
   work.announce(projectChanged('deleted', after, workspace.owner_id));
   return after;
@@ -117,9 +114,7 @@ export async function restoreProject(
     workspace,
     openTasks,
   } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
-  checkVersion(before, ifVersion);
-  checkDeleted('project', before);
-  const after = restored(before, name, work.nowMs);
+  const after = restored(before, name, ifVersion, work.nowMs);
   await checkNameFree(work, workspace.owner_id, after);
   updateRecord(work, projectTable, workspace.owner_id, after);
   if (openTasks > 0) work.becameReady(id, null, openTasks);
@@ -134,8 +129,7 @@ export async function purgeProject(
   ifVersion: number | undefined,
 ): Promise<void> {
   const { project, workspace } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
-  checkVersion(project, ifVersion);
-  checkDeleted('project', project);
+  checkPurge(project, ifVersion);
   const { owner_id: ownerId } = workspace;
   work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   work.addBulkWork(ownerId, 'purge', id, 'project');

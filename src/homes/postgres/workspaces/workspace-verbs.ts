@@ -4,8 +4,7 @@ import type { Owner } from '../../../workspaces/port.js';
 import type { NewWorkspace, WorkspacePatch } from '../../../workspaces/schemas.js';
 import {
   changeWorkspace,
-  checkDeleted,
-  checkVersion,
+  checkPurge,
   newWorkspace,
   notFound,
   restored,
@@ -64,8 +63,7 @@ export async function updateWorkspace(
   ifVersion: number | undefined,
 ): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
-  checkVersion(before, ifVersion);
-  const after = changeWorkspace(before, patch, work.nowMs);
+  const after = changeWorkspace(before, patch, ifVersion, work.nowMs);
   if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
   updateRecord(work, workspaceTable, after.owner_id, after);
   work.announce(workspaceChanged('updated', after));
@@ -79,8 +77,7 @@ export async function deleteWorkspace(
   ifVersion: number | undefined,
 ): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
-  checkVersion(before, ifVersion);
-  const after = softDeleted(before, work.nowMs);
+  const after = softDeleted(before, ifVersion, work.nowMs);
   updateRecord(work, workspaceTable, after.owner_id, after);
   work.announce(workspaceChanged('deleted', after));
   return after;
@@ -94,9 +91,7 @@ export async function restoreWorkspace(
   ifVersion: number | undefined,
 ): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
-  checkVersion(before, ifVersion);
-  checkDeleted('workspace', before);
-  const after = restored(before, name, work.nowMs);
+  const after = restored(before, name, ifVersion, work.nowMs);
   await checkNameFree(work, after.owner_id, after);
   updateRecord(work, workspaceTable, after.owner_id, after);
   work.announce(workspaceChanged('restored', after));
@@ -114,8 +109,7 @@ export async function purgeWorkspace(
   ifVersion: number | undefined,
 ): Promise<void> {
   const workspace = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
-  checkVersion(workspace, ifVersion);
-  checkDeleted('workspace', workspace);
+  checkPurge(workspace, ifVersion);
   const { owner_id: ownerId } = workspace;
   work.send('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   work.addBulkWork(ownerId, 'purge', id, 'workspace');
