@@ -14,11 +14,8 @@ import type {
 } from './model.js';
 import type { ClaimFilter } from './tasks/claim-filter.js';
 import type { ReadyWaiters } from './tasks/ready-waiters.js';
+import type { TaskRule } from './tasks/tasks.js';
 import type {
-  AnswerRequest,
-  AskRequest,
-  CompleteRequest,
-  FailRequest,
   NewProject,
   NewSession,
   NewTask,
@@ -147,23 +144,12 @@ export interface WorkspacesPort {
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): Step<TaskLease>;
   /** Renews every claim of the holder that is not over. The tasks do not change. */
   renewClaims(owner: string, holder: string): Step<void>;
-  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): Step<Task>;
-  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): Step<Task>;
-  cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
-  /** Takes the task from its holder: it returns to the queue, and the holder's fence is refused. */
-  releaseTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
+  /** Changes a task as the rule decides. `event` is announced instead of the name of the new status. */
+  decideTask(owner: Owner, id: string, rule: TaskRule, event?: string): Step<Task>;
+  /** The same for a completion, the verb that most callers use at once. */
+  completeTask(owner: Owner, id: string, rule: TaskRule): Step<Task>;
   /** Returns a task that failed or was cancelled to the queue, with all its attempts. */
   retryTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
-  /** The holder asks a person. The task waits until the answer, the expiry of the question or a cancellation. */
-  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): Step<Task>;
-  /** `answeredBy` is the name of the caller. A signed agent does not answer its own question. */
-  answerQuestion(
-    owner: Owner,
-    id: string,
-    input: AnswerRequest,
-    answeredBy: string,
-    by: Reporter,
-  ): Step<Task>;
 
   /** Refuses a write unless the task has this version. */
   requireTaskVersion(owner: Owner, id: string, version: number): Step<void>;

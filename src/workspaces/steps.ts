@@ -22,7 +22,9 @@ import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspa
 import type { ClaimOutcome, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
-import { claimLease } from './tasks/tasks.js';
+import * as questions from './tasks/questions.js';
+import * as rules from './tasks/tasks.js';
+import type { TaskRule } from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
 
 export interface WorkspacesStepsOptions {
@@ -211,50 +213,59 @@ export class WorkspacesSteps {
     const { fence } = validate(schemas.heartbeatRequestSchema, body);
     return this.#port
       .heartbeatTask(ownerOf(caller), checkId('task', id), fence, reporterOf(caller))
-      .map((lease) => ({ lease: { ...claimLease(lease), holder: lease.holder ?? '' } }));
+      .map((lease) => ({ lease: { ...rules.claimLease(lease), holder: lease.holder ?? '' } }));
   }
 
   completeTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const input = validate(schemas.completeRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.#port.completeTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+    const by = reporterOf(caller);
+    return this.#port.completeTask(ownerOf(caller), checkId('task', id), (held, nowMs, endOf) =>
+      rules.completeTask(held, input, nowMs, endOf, by),
+    );
   }
 
   failTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    return this.#port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+    const by = reporterOf(caller);
+    return this.#decide(caller, id, (held, nowMs, endOf) => rules.failTask(held, input, nowMs, endOf, by));
   }
 
   askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const input = validate(schemas.askRequestSchema, body);
     checkQuestionBounds(input, this.#limits);
-    return this.#port.askQuestion(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+    const by = reporterOf(caller);
+    return this.#decide(caller, id, (held, nowMs, endOf) =>
+      questions.askQuestion(held, input, this.#limits, nowMs, endOf, by),
+    );
   }
 
   answerQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const input = validate(schemas.answerRequestSchema, body);
     checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
-    const by = holderOf(caller);
-    return this.#port.answerQuestion(ownerOf(caller), checkId('task', id), input, by, answererOf(caller));
+    const [by, answerer] = [holderOf(caller), answererOf(caller)];
+    const answer: TaskRule = (held, nowMs, endOf) =>
+      questions.answerQuestion(held, input, by, nowMs, endOf, answerer);
+    return this.#decide(caller, id, answer, 'answered');
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
-    return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
+    return this.#decide(caller, id, (held, nowMs) => rules.cancelTask(held, reason, nowMs));
   }
 
   releaseTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
-    return this.#port.releaseTask(ownerOf(caller), checkId('task', id), reason);
+    return this.#decide(caller, id, (held, nowMs) => rules.releaseTask(held, reason, nowMs));
   }
 
   retryTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
@@ -272,6 +283,10 @@ export class WorkspacesSteps {
 
   requireClaim(caller: Caller, id: string, fence: number): Step<void> {
     return this.#port.requireClaim(ownerOf(caller), id, fence);
+  }
+
+  #decide(caller: Caller, id: string, rule: TaskRule, event?: string): Step<Task> {
+    return this.#port.decideTask(ownerOf(caller), checkId('task', id), rule, event);
   }
 
   #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {

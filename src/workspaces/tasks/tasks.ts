@@ -19,6 +19,9 @@ export interface HeldTask {
 /** When a lease really ends. A backend that records outages adds them. */
 export type LeaseEnd = (lease: TaskLease) => number;
 
+/** Decides what happens to a task. `undefined`: nothing, because it was done before. */
+export type TaskRule = (held: HeldTask, nowMs: number, endOf: LeaseEnd) => HeldTask | undefined;
+
 export function newTask(id: string, sessionId: string, input: NewTask, limits: Limits, nowMs: number): Task {
   const now = isoTime(nowMs);
   return {

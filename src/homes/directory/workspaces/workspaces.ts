@@ -193,26 +193,14 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly renewClaims: WorkspacesPort['renewClaims'] = (owner, holder) =>
     step(this.#kernel.storeOf(userKey(owner)), (tx) => this.tasks.renewClaims(tx, owner, holder));
 
-  readonly completeTask: WorkspacesPort['completeTask'] = (owner, id, input, by) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
+  readonly decideTask: WorkspacesPort['decideTask'] = (owner, id, rule, event) =>
+    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.decide(tx, owner, id, rule, event));
 
-  readonly failTask: WorkspacesPort['failTask'] = (owner, id, input, by) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.fail(tx, owner, id, input, by));
-
-  readonly cancelTask: WorkspacesPort['cancelTask'] = (owner, id, reason) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
-
-  readonly releaseTask: WorkspacesPort['releaseTask'] = (owner, id, reason) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.release(tx, owner, id, reason));
+  readonly completeTask: WorkspacesPort['completeTask'] = (owner, id, rule) =>
+    this.decideTask(owner, id, rule);
 
   readonly retryTask: WorkspacesPort['retryTask'] = (owner, id, reason) =>
     step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.retry(tx, owner, id, reason));
-
-  readonly askQuestion: WorkspacesPort['askQuestion'] = (owner, id, input, by) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
-
-  readonly answerQuestion: WorkspacesPort['answerQuestion'] = (owner, id, input, answeredBy, by) =>
-    step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.answer(tx, owner, id, input, answeredBy, by));
 
   readonly requireTaskVersion: WorkspacesPort['requireTaskVersion'] = (owner, id, version) =>
     step(this.#shards.forCheck(owner, id), (tx) => requireTaskVersion(tx, owner, id, version));

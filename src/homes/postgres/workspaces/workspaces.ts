@@ -173,26 +173,14 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly renewClaims: WorkspacesPort['renewClaims'] = (owner, holder) =>
     this.#step((work) => claims.renewClaims(work, owner, holder));
 
-  readonly completeTask: WorkspacesPort['completeTask'] = (owner, id, input, by) =>
-    this.#grouped.complete(id, (work) => claims.completeTask(work, owner, id, input, by));
+  readonly decideTask: WorkspacesPort['decideTask'] = (owner, id, rule, event) =>
+    this.#taskStep(id, (work) => claims.decideTask(work, owner, id, rule, event));
 
-  readonly failTask: WorkspacesPort['failTask'] = (owner, id, input, by) =>
-    this.#taskStep(id, (work) => claims.failTask(work, owner, id, input, by));
-
-  readonly cancelTask: WorkspacesPort['cancelTask'] = (owner, id, reason) =>
-    this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
-
-  readonly releaseTask: WorkspacesPort['releaseTask'] = (owner, id, reason) =>
-    this.#taskStep(id, (work) => claims.releaseTask(work, owner, id, reason));
+  readonly completeTask: WorkspacesPort['completeTask'] = (owner, id, rule) =>
+    this.#grouped.complete(id, (work) => claims.completeTask(work, owner, id, rule));
 
   readonly retryTask: WorkspacesPort['retryTask'] = (owner, id, reason) =>
     this.#taskStep(id, (work) => tasks.retryTask(work, owner, id, reason));
-
-  readonly askQuestion: WorkspacesPort['askQuestion'] = (owner, id, input, by) =>
-    this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
-
-  readonly answerQuestion: WorkspacesPort['answerQuestion'] = (owner, id, input, answeredBy, by) =>
-    this.#taskStep(id, (work) => claims.answerQuestion(work, owner, id, input, answeredBy, by));
 
   readonly requireTaskVersion: WorkspacesPort['requireTaskVersion'] = (owner, id, version) =>
     this.#taskStep(id, (work) => tasks.requireTaskVersion(work, owner, id, version));

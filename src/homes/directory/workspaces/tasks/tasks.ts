@@ -12,17 +12,10 @@ import {
   isOpen,
 } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
-import type {
-  AnswerRequest,
-  AskRequest,
-  CompleteRequest,
-  FailRequest,
-  NewTask,
-  TaskPatch,
-} from '../../../../workspaces/schemas.js';
+import type { NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
 import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
-import { answerQuestion, askQuestion, expireQuestion } from '../../../../workspaces/tasks/questions.js';
+import { expireQuestion } from '../../../../workspaces/tasks/questions.js';
 import { checkDependency, retryTask } from '../../../../workspaces/tasks/retry.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
@@ -135,28 +128,10 @@ export class TaskVerbs {
     return lease;
   }
 
-  complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Task {
+  decide(tx: Transaction, owner: Owner, id: string, rule: rules.TaskRule, event?: string): Task {
     const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf, by));
-  }
-
-  fail(tx: Transaction, owner: Owner, id: string, input: FailRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id);
-    const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf, by));
-  }
-
-  cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
-    const path = findTask(tx, owner, id);
-    const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
-  }
-
-  release(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
-    const path = findTask(tx, owner, id);
-    const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, rules.releaseTask(held, reason, tx.nowMs));
+    return this.#end(tx, path, held, rule(held, tx.nowMs, this.#endOf), event);
   }
 
   retry(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
@@ -170,26 +145,6 @@ export class TaskVerbs {
     }
     this.#showActivity(tx, path.session);
     return this.#end(tx, path, held, after, 'retried');
-  }
-
-  ask(tx: Transaction, owner: Owner, id: string, input: AskRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id);
-    const held = readHeld(tx, path.task);
-    return this.#end(tx, path, held, askQuestion(held, input, this.#limits, tx.nowMs, this.#endOf, by));
-  }
-
-  answer(
-    tx: Transaction,
-    owner: Owner,
-    id: string,
-    input: AnswerRequest,
-    answeredBy: string,
-    by: Reporter,
-  ): Task {
-    const path = findTask(tx, owner, id);
-    const held = readHeld(tx, path.task);
-    const after = answerQuestion(held, input, answeredBy, tx.nowMs, this.#endOf, by);
-    return this.#end(tx, path, held, after, 'answered');
   }
 
   /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */

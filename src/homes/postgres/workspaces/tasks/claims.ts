@@ -2,12 +2,6 @@
 import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
 import { type Task, type TaskLease, isOpen } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
-import type {
-  AnswerRequest,
-  AskRequest,
-  CompleteRequest,
-  FailRequest,
-} from '../../../../workspaces/schemas.js';
 import * as questions from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
@@ -66,7 +60,7 @@ export async function heartbeatTask(
   by: Reporter,
 ): Promise<TaskLease> {
   const path = await lockTask(work, owner, id);
-  const lease = await decided(work, path, (held) => rules.renewLease(held, fence, work.nowMs, endOf, by));
+  const lease = await decided(work, path, (held, nowMs) => rules.renewLease(held, fence, nowMs, endOf, by));
   putLease(work, path.ownerId, id, lease, path.held.lease);
   work.noteHeld(lease);
   recordActivity(work, path);
@@ -77,8 +71,7 @@ export async function completeTask(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  input: CompleteRequest,
-  by: Reporter,
+  rule: rules.TaskRule,
 ): Promise<Task> {
   const locking = lockTask(work, owner, id);
   // In the same round trip, and after the lock: from then on no other task begins to depend on this one.
@@ -86,68 +79,19 @@ export async function completeTask(
   // The lock fails too, and is awaited first.
   looking?.catch(() => undefined);
   const path = await locking;
-  const complete = (held: rules.HeldTask) => rules.completeTask(held, input, work.nowMs, endOf, by);
-  const after = await decided(work, path, complete);
+  const after = await decided(work, path, rule);
   return endTask(work, path, after, { hasDependants: (await looking) ?? true });
 }
 
-export async function failTask(
+export async function decideTask(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  input: FailRequest,
-  by: Reporter,
+  rule: rules.TaskRule,
+  event?: string,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
-  const fail = (held: rules.HeldTask) => rules.failTask(held, input, work.nowMs, endOf, by);
-  return endTask(work, path, await decided(work, path, fail));
-}
-
-export async function cancelTask(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  reason: string | undefined,
-): Promise<Task> {
-  const path = await lockTask(work, owner, id);
-  return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
-}
-
-export async function releaseTask(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  reason: string | undefined,
-): Promise<Task> {
-  const path = await lockTask(work, owner, id);
-  return endTask(work, path, rules.releaseTask(path.held, reason, work.nowMs));
-}
-
-export async function askQuestion(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  input: AskRequest,
-  by: Reporter,
-): Promise<Task> {
-  const path = await lockTask(work, owner, id);
-  const ask = (held: rules.HeldTask) =>
-    questions.askQuestion(held, input, work.limits, work.nowMs, endOf, by);
-  return endTask(work, path, await decided(work, path, ask));
-}
-
-export async function answerQuestion(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  input: AnswerRequest,
-  answeredBy: string,
-  by: Reporter,
-): Promise<Task> {
-  const path = await lockTask(work, owner, id);
-  const answer = (held: rules.HeldTask) =>
-    questions.answerQuestion(held, input, answeredBy, work.nowMs, endOf, by);
-  return endTask(work, path, await decided(work, path, answer), { event: 'answered' });
+  return endTask(work, path, await decided(work, path, rule), { event });
 }
 
 /**
@@ -157,13 +101,13 @@ export async function answerQuestion(
 async function decided<T>(
   work: WorkspacesWork,
   path: TaskPath,
-  rule: (held: rules.HeldTask) => T,
+  rule: (held: rules.HeldTask, nowMs: number, leaseEnd: rules.LeaseEnd) => T,
 ): Promise<T> {
   try {
-    return rule(path.held);
+    return rule(path.held, work.nowMs, endOf);
   } catch {
     path.held = { ...path.held, lease: await lockLease(work, path) };
-    return rule(path.held);
+    return rule(path.held, work.nowMs, endOf);
   }
 }
 
@@ -324,7 +268,7 @@ async function endTask(
   work: WorkspacesWork,
   path: TaskPath,
   after: rules.HeldTask | undefined,
-  { event, hasDependants = true }: { event?: string; hasDependants?: boolean } = {},
+  { event, hasDependants = true }: { event?: string | undefined; hasDependants?: boolean } = {},
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
