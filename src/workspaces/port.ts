@@ -15,16 +15,7 @@ import type {
 import type { ClaimFilter } from './tasks/claim-filter.js';
 import type { ReadyWaiters } from './tasks/ready-waiters.js';
 import type { TaskRule } from './tasks/tasks.js';
-import type {
-  NewProject,
-  NewSession,
-  NewTask,
-  NewWorkspace,
-  ProjectPatch,
-  SessionPatch,
-  TaskPatch,
-  WorkspacePatch,
-} from './schemas.js';
+import type { NewProject, NewSession, NewTask, NewWorkspace, SessionPatch, TaskPatch } from './schemas.js';
 
 /** The user whose records are meant; null means all users, for the operator. */
 export type Owner = string | null;
@@ -69,6 +60,12 @@ export interface Listed<T> {
   next: string | null;
 }
 
+/** How a workspace or a project changes. */
+export type HolderChange = 'updated' | 'deleted' | 'restored';
+
+/** Decides how a workspace or a project changes. */
+export type HolderRule<Holder extends Workspace | Project> = (before: Holder, nowMs: number) => Holder;
+
 /** `again`: outdated entries were removed, and there may be more after them. */
 export type ClaimOutcome = Claim | 'none' | 'again';
 
@@ -80,32 +77,19 @@ export interface WorkspacesPort {
   createWorkspace(owner: string, id: string, input: NewWorkspace): Step<Workspace>;
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace>;
   listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>>;
-  updateWorkspace(
+  /** Changes a workspace as the rule decides. A `restored` one was deleted, and is found although it is. */
+  decideWorkspace(
     owner: Owner,
     id: string,
-    patch: WorkspacePatch,
-    ifVersion: number | undefined,
-  ): Step<Workspace>;
-  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Step<Workspace>;
-  restoreWorkspace(
-    owner: Owner,
-    id: string,
-    name: string | undefined,
-    ifVersion: number | undefined,
+    event: HolderChange,
+    rule: HolderRule<Workspace>,
   ): Step<Workspace>;
   purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
   createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): Step<Project>;
   getProject(owner: Owner, id: string, deleted: boolean): Promise<Project>;
   listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>>;
-  updateProject(owner: Owner, id: string, patch: ProjectPatch, ifVersion: number | undefined): Step<Project>;
-  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): Step<Project>;
-  restoreProject(
-    owner: Owner,
-    id: string,
-    name: string | undefined,
-    ifVersion: number | undefined,
-  ): Step<Project>;
+  decideProject(owner: Owner, id: string, event: HolderChange, rule: HolderRule<Project>): Step<Project>;
   purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
   createSession(owner: Owner, projectId: string, id: string, input: NewSession): Step<WorkSession>;

@@ -19,13 +19,13 @@ import {
 import { checkConfig, maskConfig, sealConfig } from './config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
-import type { ClaimOutcome, WorkspacesPort } from './port.js';
+import type { ClaimOutcome, HolderChange, HolderRule, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
 import * as questions from './tasks/questions.js';
 import * as rules from './tasks/tasks.js';
-import type { TaskRule } from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
+import * as holders from './workspaces.js';
 
 export interface WorkspacesStepsOptions {
   port: WorkspacesPort;
@@ -68,21 +68,24 @@ export class WorkspacesSteps {
     const { claude_key: key, ...rest } = normalised(patch);
     const changes =
       key === secretMask ? rest : this.#sealed(checkId('workspace', id), { ...rest, claude_key: key });
-    return this.#port
-      .updateWorkspace(ownerOf(caller), checkId('workspace', id), changes, ifVersion)
-      .map(masked);
+    return this.#decideWorkspace(caller, id, 'updated', (before, nowMs) =>
+      holders.changeWorkspace(before, changes, ifVersion, nowMs),
+    );
   }
 
   deleteWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<Workspace> {
     requireWriteScope(caller);
-    return this.#port.deleteWorkspace(ownerOf(caller), checkId('workspace', id), ifVersion).map(masked);
+    return this.#decideWorkspace(caller, id, 'deleted', (before, nowMs) =>
+      holders.softDeleted(before, ifVersion, nowMs),
+    );
   }
 
   restoreWorkspace(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Workspace> {
     requireWriteScope(caller);
-    return this.#port
-      .restoreWorkspace(ownerOf(caller), checkId('workspace', id), this.#newName(body), ifVersion)
-      .map(masked);
+    const name = this.#newName(body);
+    return this.#decideWorkspace(caller, id, 'restored', (before, nowMs) =>
+      holders.restored(before, name, ifVersion, nowMs),
+    );
   }
 
   purgeWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
@@ -110,21 +113,24 @@ export class WorkspacesSteps {
     checkProjectBounds(patch, this.#limits);
     checkGitFields(patch);
     const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
-    return this.#port
-      .updateProject(ownerOf(caller), checkId('project', id), sealed, ifVersion)
-      .map(maskedProject);
+    return this.#decideProject(caller, id, 'updated', (before, nowMs) =>
+      holders.changeProject(before, sealed, ifVersion, nowMs),
+    );
   }
 
   deleteProject(caller: Caller, id: string, ifVersion: IfVersion): Step<Project> {
     requireWriteScope(caller);
-    return this.#port.deleteProject(ownerOf(caller), checkId('project', id), ifVersion).map(maskedProject);
+    return this.#decideProject(caller, id, 'deleted', (before, nowMs) =>
+      holders.softDeleted(before, ifVersion, nowMs),
+    );
   }
 
   restoreProject(caller: Caller, id: string, body: Unchecked, ifVersion: IfVersion): Step<Project> {
     requireWriteScope(caller);
-    return this.#port
-      .restoreProject(ownerOf(caller), checkId('project', id), this.#newName(body), ifVersion)
-      .map(maskedProject);
+    const name = this.#newName(body);
+    return this.#decideProject(caller, id, 'restored', (before, nowMs) =>
+      holders.restored(before, name, ifVersion, nowMs),
+    );
   }
 
   purgeProject(caller: Caller, id: string, ifVersion: IfVersion): Step<void> {
@@ -231,7 +237,9 @@ export class WorkspacesSteps {
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
     const by = reporterOf(caller);
-    return this.#decide(caller, id, (held, nowMs, endOf) => rules.failTask(held, input, nowMs, endOf, by));
+    return this.#decideTask(caller, id, (held, nowMs, endOf) =>
+      rules.failTask(held, input, nowMs, endOf, by),
+    );
   }
 
   askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
@@ -239,7 +247,7 @@ export class WorkspacesSteps {
     const input = validate(schemas.askRequestSchema, body);
     checkQuestionBounds(input, this.#limits);
     const by = reporterOf(caller);
-    return this.#decide(caller, id, (held, nowMs, endOf) =>
+    return this.#decideTask(caller, id, (held, nowMs, endOf) =>
       questions.askQuestion(held, input, this.#limits, nowMs, endOf, by),
     );
   }
@@ -249,23 +257,23 @@ export class WorkspacesSteps {
     const input = validate(schemas.answerRequestSchema, body);
     checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
     const [by, answerer] = [holderOf(caller), answererOf(caller)];
-    const answer: TaskRule = (held, nowMs, endOf) =>
+    const answer: rules.TaskRule = (held, nowMs, endOf) =>
       questions.answerQuestion(held, input, by, nowMs, endOf, answerer);
-    return this.#decide(caller, id, answer, 'answered');
+    return this.#decideTask(caller, id, answer, 'answered');
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
-    return this.#decide(caller, id, (held, nowMs) => rules.cancelTask(held, reason, nowMs));
+    return this.#decideTask(caller, id, (held, nowMs) => rules.cancelTask(held, reason, nowMs));
   }
 
   releaseTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
     checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
-    return this.#decide(caller, id, (held, nowMs) => rules.releaseTask(held, reason, nowMs));
+    return this.#decideTask(caller, id, (held, nowMs) => rules.releaseTask(held, reason, nowMs));
   }
 
   retryTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
@@ -285,7 +293,20 @@ export class WorkspacesSteps {
     return this.#port.requireClaim(ownerOf(caller), id, fence);
   }
 
-  #decide(caller: Caller, id: string, rule: TaskRule, event?: string): Step<Task> {
+  #decideWorkspace(
+    caller: Caller,
+    id: string,
+    event: HolderChange,
+    rule: HolderRule<Workspace>,
+  ): Step<Workspace> {
+    return this.#port.decideWorkspace(ownerOf(caller), checkId('workspace', id), event, rule).map(masked);
+  }
+
+  #decideProject(caller: Caller, id: string, event: HolderChange, rule: HolderRule<Project>): Step<Project> {
+    return this.#port.decideProject(ownerOf(caller), checkId('project', id), event, rule).map(maskedProject);
+  }
+
+  #decideTask(caller: Caller, id: string, rule: rules.TaskRule, event?: string): Step<Task> {
     return this.#port.decideTask(ownerOf(caller), checkId('task', id), rule, event);
   }
 

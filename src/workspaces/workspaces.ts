@@ -87,6 +87,14 @@ export function restored<Record extends Workspace | Project>(
   return touched({ ...record, deleted_at: null, name: name ?? record.name }, nowMs);
 }
 
+/** Whether the changed record takes a name that another live record of its parent may have. */
+export function takesName<Record extends Workspace | Project>(before: Record, after: Record): boolean {
+  const isMoved =
+    'workspace_id' in before && 'workspace_id' in after && before.workspace_id !== after.workspace_id;
+  const isRestored = before.deleted_at !== null && after.deleted_at === null;
+  return isMoved || isRestored || before.name !== after.name;
+}
+
 /** Only a deleted record can be purged, so that one wrong call destroys nothing. */
 export function checkPurge(record: Workspace | Project, ifVersion: number | undefined): void {
   checkVersion(record, ifVersion);

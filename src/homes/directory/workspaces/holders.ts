@@ -2,17 +2,14 @@
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Workspace } from '../../../workspaces/model.js';
-import type { Owner } from '../../../workspaces/port.js';
-import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../../../workspaces/schemas.js';
+import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { NewProject, NewWorkspace } from '../../../workspaces/schemas.js';
 import {
-  changeProject,
-  changeWorkspace,
   checkPurge,
   nameTaken,
   newProject,
   newWorkspace,
-  restored,
-  softDeleted,
+  takesName,
 } from '../../../workspaces/workspaces.js';
 import { projectRecords, workspaceRecords } from './indexes.js';
 import { buckets, indexPrefix } from './keys.js';
@@ -29,47 +26,19 @@ export function createWorkspace(tx: Transaction, owner: string, id: string, inpu
   return workspace;
 }
 
-export function updateWorkspace(
+/** A deletion is one mark, which hides everything below it in this one commit. */
+export function decideWorkspace(
   tx: Transaction,
   owner: Owner,
   id: string,
-  patch: WorkspacePatch,
-  ifVersion: number | undefined,
+  event: HolderChange,
+  rule: HolderRule<Workspace>,
 ): Workspace {
-  const before = findWorkspace(tx, owner, id);
-  const after = changeWorkspace(before, patch, ifVersion, tx.nowMs);
-  if (after.name !== before.name) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
+  const before = findWorkspace(tx, owner, id, event === 'restored');
+  const after = rule(before, tx.nowMs);
+  if (takesName(before, after)) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
   workspaceRecords.put(tx, before, after);
-  tx.change(workspaceChanged('updated', after));
-  return after;
-}
-
-/** One mark hides everything below it in this one commit. */
-export function deleteWorkspace(
-  tx: Transaction,
-  owner: Owner,
-  id: string,
-  ifVersion: number | undefined,
-): Workspace {
-  const before = findWorkspace(tx, owner, id);
-  const after = softDeleted(before, ifVersion, tx.nowMs);
-  workspaceRecords.put(tx, before, after);
-  tx.change(workspaceChanged('deleted', after));
-  return after;
-}
-
-export function restoreWorkspace(
-  tx: Transaction,
-  owner: Owner,
-  id: string,
-  name: string | undefined,
-  ifVersion: number | undefined,
-): Workspace {
-  const before = findWorkspace(tx, owner, id, true);
-  const after = restored(before, name, ifVersion, tx.nowMs);
-  checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
-  workspaceRecords.put(tx, before, after);
-  tx.change(workspaceChanged('restored', after));
+  tx.change(workspaceChanged(event, after));
   return after;
 }
 
@@ -102,56 +71,26 @@ export function createProject(
 }
 
 /** Also moves a project to another workspace of the same owner. */
-export function updateProject(
+export function decideProject(
   tx: Transaction,
   owner: Owner,
   id: string,
-  patch: ProjectPatch,
-  ifVersion: number | undefined,
+  event: HolderChange,
+  rule: HolderRule<Project>,
 ): Project {
-  const { project: before, workspace } = findProject(tx, owner, id);
-  const after = changeProject(before, patch, ifVersion, tx.nowMs);
+  const { project: before, workspace } = findProject(tx, owner, id, event === 'restored');
+  const after = rule(before, tx.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   // Only workspaces of the owner are found, also if the operator moves the project.
   if (moves) findWorkspace(tx, workspace.owner_id, after.workspace_id);
-  if (moves || after.name !== before.name) checkNameFree(tx, 'project', after.workspace_id, after.name, id);
-  if (moves) {
+  if (takesName(before, after)) checkNameFree(tx, 'project', after.workspace_id, after.name, id);
+  if (moves || event !== 'updated') {
     const open = openTasks(tx, 'project', id);
-    countActiveTasks(tx, before.workspace_id, -open);
-    countActiveTasks(tx, after.workspace_id, open);
+    if (before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
+    if (after.deleted_at === null) countActiveTasks(tx, after.workspace_id, open);
   }
   projectRecords.put(tx, before, after);
-  tx.change(projectChanged('updated', after, workspace.owner_id));
-  return after;
-}
-
-export function deleteProject(
-  tx: Transaction,
-  owner: Owner,
-  id: string,
-  ifVersion: number | undefined,
-): Project {
-  const { project: before, workspace } = findProject(tx, owner, id);
-  countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
-  const after = softDeleted(before, ifVersion, tx.nowMs);
-  projectRecords.put(tx, before, after);
-  tx.change(projectChanged('deleted', after, workspace.owner_id));
-  return after;
-}
-
-export function restoreProject(
-  tx: Transaction,
-  owner: Owner,
-  id: string,
-  name: string | undefined,
-  ifVersion: number | undefined,
-): Project {
-  const { project: before, workspace } = findProject(tx, owner, id, true);
-  const after = restored(before, name, ifVersion, tx.nowMs);
-  checkNameFree(tx, 'project', after.workspace_id, after.name, id);
-  projectRecords.put(tx, before, after);
-  countActiveTasks(tx, workspace.id, openTasks(tx, 'project', id));
-  tx.change(projectChanged('restored', after, workspace.owner_id));
+  tx.change(projectChanged(event, after, workspace.owner_id));
   return after;
 }
 

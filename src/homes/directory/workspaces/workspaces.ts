@@ -58,17 +58,9 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return lists.listWorkspacesOf(this.#kernel.storeOf(userKey(owner)), owner, request);
   };
 
-  readonly updateWorkspace: WorkspacesPort['updateWorkspace'] = (owner, id, patch, ifVersion) =>
+  readonly decideWorkspace: WorkspacesPort['decideWorkspace'] = (owner, id, event, rule) =>
     step(this.#shards.of(owner, 'workspace', id), (tx) =>
-      holders.updateWorkspace(tx, owner, id, patch, ifVersion),
-    );
-
-  readonly deleteWorkspace: WorkspacesPort['deleteWorkspace'] = (owner, id, ifVersion) =>
-    step(this.#shards.of(owner, 'workspace', id), (tx) => holders.deleteWorkspace(tx, owner, id, ifVersion));
-
-  readonly restoreWorkspace: WorkspacesPort['restoreWorkspace'] = (owner, id, name, ifVersion) =>
-    step(this.#shards.of(owner, 'workspace', id), (tx) =>
-      holders.restoreWorkspace(tx, owner, id, name, ifVersion),
+      holders.decideWorkspace(tx, owner, id, event, rule),
     );
 
   readonly purgeWorkspace: WorkspacesPort['purgeWorkspace'] = (owner, id, ifVersion) =>
@@ -92,19 +84,11 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return lists.listProjectsOf(store, workspaceId, request);
   };
 
-  readonly updateProject: WorkspacesPort['updateProject'] = (owner, id, patch, ifVersion) =>
-    step(this.#shards.of(owner, 'project', id), (tx) =>
-      holders.updateProject(tx, owner, id, patch, ifVersion),
-    );
-
-  readonly deleteProject: WorkspacesPort['deleteProject'] = (owner, id, ifVersion) =>
-    step(this.#shards.of(owner, 'project', id), (tx) => holders.deleteProject(tx, owner, id, ifVersion));
-
-  readonly restoreProject: WorkspacesPort['restoreProject'] = (owner, id, name, ifVersion) =>
+  readonly decideProject: WorkspacesPort['decideProject'] = (owner, id, event, rule) =>
     step(this.#shards.of(owner, 'project', id), (tx) => {
       // Claims that waited before the deletion may find a task now.
-      tx.onDurable(() => this.waiters.wake(id, null, Infinity));
-      return holders.restoreProject(tx, owner, id, name, ifVersion);
+      if (event === 'restored') tx.onDurable(() => this.waiters.wake(id, null, Infinity));
+      return holders.decideProject(tx, owner, id, event, rule);
     });
 
   readonly purgeProject: WorkspacesPort['purgeProject'] = (owner, id, ifVersion) =>

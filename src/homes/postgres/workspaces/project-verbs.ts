@@ -1,15 +1,8 @@
 /** Reads and writes of projects in PostgreSQL. */
 import type { Project, Workspace } from '../../../workspaces/model.js';
-import type { Owner } from '../../../workspaces/port.js';
-import type { NewProject, ProjectPatch } from '../../../workspaces/schemas.js';
-import {
-  changeProject,
-  checkPurge,
-  newProject,
-  notFound,
-  restored,
-  softDeleted,
-} from '../../../workspaces/workspaces.js';
+import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { NewProject } from '../../../workspaces/schemas.js';
+import { checkPurge, newProject, notFound, takesName } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import {
@@ -72,53 +65,22 @@ export async function createProject(
   return project;
 }
 
-export async function updateProject(
+export async function decideProject(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  patch: ProjectPatch,
-  ifVersion: number | undefined,
+  event: HolderChange,
+  rule: HolderRule<Project>,
 ): Promise<Project> {
-  const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
-  const after = changeProject(before, patch, ifVersion, work.nowMs);
-  const moves = after.workspace_id !== before.workspace_id;
-  if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
-  if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
+  const found = await findProject(work.sql, owner, id, { lock: true, deleted: event === 'restored' });
+  const { project: before, workspace } = found;
+  const after = rule(before, work.nowMs);
+  if (after.workspace_id !== before.workspace_id)
+    await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
+  if (takesName(before, after)) await checkNameFree(work, workspace.owner_id, after);
   updateRecord(work, projectTable, workspace.owner_id, after);
-  work.announce(projectChanged('updated', after, workspace.owner_id));
-  return after;
-}
-
-export async function deleteProject(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  ifVersion: number | undefined,
-): Promise<Project> {
-  const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
-  const after = softDeleted(before, ifVersion, work.nowMs);
-  updateRecord(work, projectTable, workspace.owner_id, after);
-  work.announce(projectChanged('deleted', after, workspace.owner_id));
-  return after;
-}
-
-export async function restoreProject(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  name: string | undefined,
-  ifVersion: number | undefined,
-): Promise<Project> {
-  const {
-    project: before,
-    workspace,
-    openTasks,
-  } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
-  const after = restored(before, name, ifVersion, work.nowMs);
-  await checkNameFree(work, workspace.owner_id, after);
-  updateRecord(work, projectTable, workspace.owner_id, after);
-  if (openTasks > 0) work.becameReady(id, null, openTasks);
-  work.announce(projectChanged('restored', after, workspace.owner_id));
+  if (event === 'restored' && found.openTasks > 0) work.becameReady(id, null, found.openTasks);
+  work.announce(projectChanged(event, after, workspace.owner_id));
   return after;
 }
 

@@ -1,15 +1,8 @@
 /** Reads and writes of workspaces in PostgreSQL. */
 import type { Workspace } from '../../../workspaces/model.js';
-import type { Owner } from '../../../workspaces/port.js';
-import type { NewWorkspace, WorkspacePatch } from '../../../workspaces/schemas.js';
-import {
-  changeWorkspace,
-  checkPurge,
-  newWorkspace,
-  notFound,
-  restored,
-  softDeleted,
-} from '../../../workspaces/workspaces.js';
+import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { NewWorkspace } from '../../../workspaces/schemas.js';
+import { checkPurge, newWorkspace, notFound, takesName } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, updateRecord, workspaceTable } from './rows.js';
@@ -55,46 +48,18 @@ export async function createWorkspace(
   return workspace;
 }
 
-export async function updateWorkspace(
+export async function decideWorkspace(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  patch: WorkspacePatch,
-  ifVersion: number | undefined,
+  event: HolderChange,
+  rule: HolderRule<Workspace>,
 ): Promise<Workspace> {
-  const before = await findWorkspace(work.sql, owner, id, { lock: true });
-  const after = changeWorkspace(before, patch, ifVersion, work.nowMs);
-  if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
+  const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: event === 'restored' });
+  const after = rule(before, work.nowMs);
+  if (takesName(before, after)) await checkNameFree(work, after.owner_id, after);
   updateRecord(work, workspaceTable, after.owner_id, after);
-  work.announce(workspaceChanged('updated', after));
-  return after;
-}
-
-export async function deleteWorkspace(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  ifVersion: number | undefined,
-): Promise<Workspace> {
-  const before = await findWorkspace(work.sql, owner, id, { lock: true });
-  const after = softDeleted(before, ifVersion, work.nowMs);
-  updateRecord(work, workspaceTable, after.owner_id, after);
-  work.announce(workspaceChanged('deleted', after));
-  return after;
-}
-
-export async function restoreWorkspace(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-  name: string | undefined,
-  ifVersion: number | undefined,
-): Promise<Workspace> {
-  const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
-  const after = restored(before, name, ifVersion, work.nowMs);
-  await checkNameFree(work, after.owner_id, after);
-  updateRecord(work, workspaceTable, after.owner_id, after);
-  work.announce(workspaceChanged('restored', after));
+  work.announce(workspaceChanged(event, after));
   return after;
 }
 

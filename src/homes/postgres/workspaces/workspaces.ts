@@ -71,14 +71,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly listWorkspaces: WorkspacesPort['listWorkspaces'] = (owner, request) =>
     lists.listWorkspaces(this.#sql, owner, request);
 
-  readonly updateWorkspace: WorkspacesPort['updateWorkspace'] = (owner, id, patch, ifVersion) =>
-    this.#step((work) => workspaceVerbs.updateWorkspace(work, owner, id, patch, ifVersion));
-
-  readonly deleteWorkspace: WorkspacesPort['deleteWorkspace'] = (owner, id, ifVersion) =>
-    this.#step((work) => workspaceVerbs.deleteWorkspace(work, owner, id, ifVersion));
-
-  readonly restoreWorkspace: WorkspacesPort['restoreWorkspace'] = (owner, id, name, ifVersion) =>
-    this.#step((work) => workspaceVerbs.restoreWorkspace(work, owner, id, name, ifVersion));
+  readonly decideWorkspace: WorkspacesPort['decideWorkspace'] = (owner, id, event, rule) =>
+    this.#step((work) => workspaceVerbs.decideWorkspace(work, owner, id, event, rule));
 
   readonly purgeWorkspace: WorkspacesPort['purgeWorkspace'] = (owner, id, ifVersion) =>
     this.#step((work) => workspaceVerbs.purgeWorkspace(work, owner, id, ifVersion));
@@ -94,14 +88,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return lists.listProjects(this.#sql, workspace.owner_id, workspaceId, request);
   };
 
-  readonly updateProject: WorkspacesPort['updateProject'] = (owner, id, patch, ifVersion) =>
-    this.#step((work) => projects.updateProject(work, owner, id, patch, ifVersion));
-
-  readonly deleteProject: WorkspacesPort['deleteProject'] = (owner, id, ifVersion) =>
-    this.#step((work) => projects.deleteProject(work, owner, id, ifVersion));
-
-  readonly restoreProject: WorkspacesPort['restoreProject'] = (owner, id, name, ifVersion) =>
-    this.#step((work) => projects.restoreProject(work, owner, id, name, ifVersion));
+  readonly decideProject: WorkspacesPort['decideProject'] = (owner, id, event, rule) =>
+    this.#step((work) => projects.decideProject(work, owner, id, event, rule));
 
   readonly purgeProject: WorkspacesPort['purgeProject'] = (owner, id, ifVersion) =>
     this.#step((work) => projects.purgeProject(work, owner, id, ifVersion));
