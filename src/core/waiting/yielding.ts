@@ -6,22 +6,31 @@
  */
 const sliceMs = 2;
 
+/** Background work has at least one turn in so many, however many others wait. */
+const turnsPerBackground = 8;
+
+/** Somebody waits for the result of the first; nobody waits for the second, and it takes the turns that are left. */
 const waiting: (() => void)[] = [];
+const waitingBehind: (() => void)[] = [];
+let turnsWithoutBackground = 0;
 
 /**
  * Continues one piece of work in each turn of the event loop. So a hundred simultaneous long lists delay a
  * request as little as one list.
  */
 function release(): void {
-  waiting.shift()?.();
-  if (waiting.length > 0) setImmediate(release);
+  const isBehind =
+    waitingBehind.length > 0 && (waiting.length === 0 || turnsWithoutBackground >= turnsPerBackground - 1);
+  turnsWithoutBackground = isBehind ? 0 : turnsWithoutBackground + 1;
+  (isBehind ? waitingBehind : waiting).shift()?.();
+  if (waiting.length + waitingBehind.length > 0) setImmediate(release);
 }
 
-/** Resolves in a later turn of the event loop, after all earlier calls. */
-export function nextTurn(): Promise<void> {
+/** Resolves in a later turn of the event loop, after all earlier calls of the same kind. */
+export function nextTurn(isBackground = false): Promise<void> {
   return new Promise((resolve) => {
-    waiting.push(resolve);
-    if (waiting.length === 1) setImmediate(release);
+    (isBackground ? waitingBehind : waiting).push(resolve);
+    if (waiting.length + waitingBehind.length === 1) setImmediate(release);
   });
 }
 
@@ -30,7 +39,12 @@ export function nextTurn(): Promise<void> {
  * across a pause.
  */
 export class Slices {
+  readonly #isBackground: boolean;
   #untilMs = performance.now() + sliceMs;
+
+  constructor({ isBackground = false } = {}) {
+    this.#isBackground = isBackground;
+  }
 
   /** Undefined while the slice lasts, so that the loop continues without waiting. */
   pause(): Promise<void> | undefined {
@@ -38,14 +52,16 @@ export class Slices {
   }
 
   async #begin(): Promise<void> {
-    await nextTurn();
+    await nextTurn(this.#isBackground);
     this.#untilMs = performance.now() + sliceMs;
   }
 }
 
 /** Runs steps to their end, in slices. */
-export async function inSlices<Result>(steps: Generator<unknown, Result>): Promise<Result> {
-  const slices = new Slices();
+export async function inSlices<Result>(
+  steps: Generator<unknown, Result>,
+  slices = new Slices(),
+): Promise<Result> {
   for (let step = steps.next(); ; step = steps.next()) {
     if (step.done === true) return step.value;
     const pause = slices.pause();

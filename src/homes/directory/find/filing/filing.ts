@@ -46,7 +46,7 @@ export class Filing {
   async file(store: Store, partition: Buffer): Promise<{ filed: number; isMore: boolean }> {
     const marks = readMarks(store, partition, marksPerSegment);
     if (marks.length === 0) return { filed: 0, isMore: false };
-    const slices = new Slices();
+    const slices = new Slices({ isBackground: true });
     const filed: Mark[] = [];
     const entries: WaitingEntry[] = [];
     let bytes = 0;
@@ -59,7 +59,7 @@ export class Filing {
       const pause = slices.pause();
       if (pause !== undefined) await pause;
     }
-    const made = await inSlices(fileEntries(entries));
+    const made = await inSlices(fileEntries(entries), slices);
     const rows = readSegments(store, partition);
     const older = await this.#olderPlaces(store, partition, rows, filed);
     await store.transact((tx) => {
@@ -129,7 +129,7 @@ export class Filing {
     filed: readonly Mark[],
   ): Promise<{ row: SegmentRow; catalog: Catalog; places: number[] }[]> {
     const older = [];
-    const slices = new Slices();
+    const slices = new Slices({ isBackground: true });
     for (const row of rows) {
       if (row.state === 'partial') continue;
       const catalog = this.#options.segments.catalog(store, partition, row.segment);
