@@ -85,15 +85,27 @@ class DocumentFile {
     if (overQuota !== undefined) throw overQuota;
     if (this.#report.dry_run) return this.#report;
     await this.#begin('writing');
-    for await (const batch of this.#batches()) {
-      await this.#data.transfer.write(
-        this.#caller,
-        batch.map(({ record }) => record),
-      );
-      this.#report.imported += batch.length;
-      this.#advance(batch);
+    let writing = Promise.resolve();
+    try {
+      for await (const batch of this.#batches()) {
+        await writing;
+        writing = this.#write(batch);
+        // The next lines are read while this batch becomes durable. Its error is thrown by the next `await`.
+        writing.catch(() => undefined);
+      }
+    } finally {
+      await writing;
     }
     return this.#report;
+  }
+
+  async #write(batch: readonly Line[]): Promise<void> {
+    await this.#data.transfer.write(
+      this.#caller,
+      batch.map(({ record }) => record),
+    );
+    this.#report.imported += batch.length;
+    this.#advance(batch);
   }
 
   async #begin(phase: ProgressPhase): Promise<void> {

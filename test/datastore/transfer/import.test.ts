@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
 import { operatorCaller } from '../../../src/core/caller.js';
+import { StoaError } from '../../../src/core/errors.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { importDocumentFile } from '../../../src/transfer/document-file.js';
@@ -122,6 +123,24 @@ describe.each(['a directory', 'PostgreSQL'])('on %s', (backend) => {
       code: 'quota_exceeded',
     });
     await stoa.close();
+  });
+
+  test('an import fails with the error of a write, which ended while the next lines were read', async () => {
+    const stoa = await open({ importStepRecordsMax: 1 });
+    // Longer than a piece of the file, so that each next line must be waited for.
+    const long = `"${'x'.repeat(1_200_000)}"`;
+    const path = await file(
+      'stopped.ndjson',
+      ['a', 'b', 'c', 'd', 'e', 'f'].map((key) => lineOf(key, long)),
+    );
+    let closing: Promise<void> | undefined;
+    const importing = importDocumentFile(stoa.data, operatorCaller(), path, {
+      onProgress: ({ phase }) => {
+        if (phase === 'writing') closing ??= stoa.close();
+      },
+    });
+    await expect(importing).rejects.toBeInstanceOf(StoaError);
+    await closing;
   });
 });
 
