@@ -124,12 +124,6 @@ function restartsAt(body: Buffer): number {
   return at;
 }
 
-/** A term of a block, and where its list is in the body. */
-export interface BlockTerm {
-  readonly term: Buffer;
-  readonly list: ByteReader;
-}
-
 /** Reads the terms of a block one after the other, in the same memory. */
 export class TermCursor {
   /** The first `length` bytes are the present term. */
@@ -180,17 +174,6 @@ export class TermCursor {
     }
     return this.length - length;
   }
-}
-
-/** All terms of a block. `term` is used again for the next one. */
-export function* blockTerms(body: Buffer): Generator<BlockTerm> {
-  const cursor = new TermCursor();
-  cursor.open(body);
-  while (cursor.next())
-    yield {
-      term: cursor.term.subarray(0, cursor.length),
-      list: new ByteReader(body, cursor.listFrom, cursor.listTo),
-    };
 }
 
 /** Where the whole term at an offset is, and how it compares with another one. */

@@ -34,16 +34,19 @@ export class ByteWriter {
 
   /** The bytes of the text after their number. */
   text(value: string): void {
-    this.number(Buffer.byteLength(value));
+    this.number(utf8Size(value));
     this.utf8(value);
   }
 
   /** The bytes of the text alone. */
   utf8(value: string): void {
-    const size = Buffer.byteLength(value);
-    this.#grow(size);
-    this.#bytes.write(value, this.#length);
-    this.#length += size;
+    this.#grow(3 * value.length);
+    if (!isShortAscii(value)) {
+      this.#length += this.#bytes.write(value, this.#length);
+      return;
+    }
+    for (let at = 0; at < value.length; at += 1) this.#bytes[this.#length + at] = value.charCodeAt(at);
+    this.#length += value.length;
   }
 
   bytes(value: Uint8Array, from = 0, to = value.length): void {
@@ -134,6 +137,18 @@ export class ByteReader {
     if (this.at + size > this.end) throw new RangeError('The row of the index is cut off.');
     this.at += size;
   }
+}
+
+/** The bytes of a text in UTF-8. */
+export function utf8Size(text: string): number {
+  return isShortAscii(text) ? text.length : Buffer.byteLength(text);
+}
+
+/** Most words are. Counting and writing their characters here costs less than a call out of JavaScript. */
+function isShortAscii(text: string): boolean {
+  if (text.length > 32) return false;
+  for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) > 0x7f) return false;
+  return true;
 }
 
 /** How many first bytes two values have in common. */

@@ -1,6 +1,6 @@
 /** The terms of one entry as bytes: what a home keeps of a written thing until it is filed into a segment. */
 import type { EntryTerms, TermUse } from '../words/entry-terms.js';
-import { ByteReader, ByteWriter } from './bytes.js';
+import { ByteReader, ByteWriter, utf8Size } from './bytes.js';
 import {
   type Counts,
   readCounts,
@@ -18,7 +18,7 @@ export function packTerms({ titleLength, bodyLength, terms }: EntryTerms): Buffe
   writer.number(bodyLength);
   for (const [term, use] of terms) {
     const shape = shapeOf(use);
-    writer.number(Buffer.byteLength(term) * 4 + shape);
+    writer.number(utf8Size(term) * 4 + shape);
     writeCounts(writer, shape, use);
     writePositions(writer, use.positions);
     writer.utf8(term);

@@ -253,25 +253,39 @@ class StoreExamination {
   /** Things that have no entry, or several. */
   async *#missing(names: ReturnType<typeof readNames>['names']): AsyncGenerator<Found> {
     const suspects = new Map<string, { partition: Buffer; suspects: Suspect[] }>();
+    let rows: { partition: Buffer; segments: SegmentRow[] } | undefined;
     for (const { partition, name } of names) {
+      if (rows?.partition.equals(partition) !== true)
+        rows = { partition, segments: readSegments(this.#store, partition) };
       const isRight =
         this.#store.get(findFamilies.marks, markKey(partition, name)) !== undefined ||
-        this.#filed(this.#store, partition, name, this.#store.nowMs()).length === 1;
+        this.#filed(this.#store, partition, rows.segments, name, this.#store.nowMs()).length === 1;
       if (!isRight) {
         const known = suspects.get(partition.toString('hex')) ?? { partition, suspects: [] };
         known.suspects.push({ name });
         suspects.set(partition.toString('hex'), known);
       }
-      await this.#slices.pause();
+      const pause = this.#slices.pause();
+      if (pause === undefined) continue;
+      await pause;
+      // Segments may have been joined meanwhile.
+      rows = undefined;
     }
     for (const { partition, suspects: all } of suspects.values())
       for (let at = 0; at < all.length; at += namesPerLook)
         yield* await this.#look(partition, all.slice(at, at + namesPerLook));
   }
 
-  #filed(reader: Reader, partition: Buffer, name: Suspect['name'], nowMs: number): FiledEntry[] {
+  /** The entries of a thing. `rows` are all segments of its partition, read in the same turn. */
+  #filed(
+    reader: Reader,
+    partition: Buffer,
+    rows: readonly SegmentRow[],
+    name: Suspect['name'],
+    nowMs: number,
+  ): FiledEntry[] {
     const { segments } = this.#options;
-    return readSegments(reader, partition).flatMap(({ segment, state }) => {
+    return rows.flatMap(({ segment, state }) => {
       if (state === 'partial' || this.#unreadable.has(segmentKey(partition, segment).toString('hex')))
         return [];
       const catalog = segments.catalog(reader, partition, segment);
@@ -313,7 +327,7 @@ class StoreExamination {
         // The settings of the namespace changed: all its documents will be filed again.
         (name.kind === 'data' && isReindexed(tx, partition, name.collection)),
       entry: this.#options.sources[name.kind](tx, partition, name, tx.nowMs),
-      filed: this.#filed(tx, partition, name, tx.nowMs),
+      filed: this.#filed(tx, partition, readSegments(tx, partition), name, tx.nowMs),
     };
   }
 
