@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Metrics } from '../telemetry/metrics.js';
+import { AnswersOfTurn } from './answers-of-turn.js';
 
 export const securityHeaders = {
   'x-content-type-options': 'nosniff',
@@ -46,7 +47,7 @@ export class AnswerWriter {
   readonly #metrics: Metrics;
   readonly #logger: Logger;
   readonly #isVerbose: boolean;
-
+  readonly #answers = new AnswersOfTurn();
   readonly #isStopping: () => boolean;
 
   constructor(metrics: Metrics, logger: Logger, isStopping: () => boolean) {
@@ -63,8 +64,8 @@ export class AnswerWriter {
   }
 
   /**
-   * Sends text to the socket in one write with its headers. Fastify's send parses the content type again
-   * and waits for the end of each answer, which costs as much as reading a record.
+   * Sends text in one write with its headers, at the end of the turn. Fastify's send parses the content type
+   * again and waits for the end of each answer, which costs as much as reading a record.
    */
   text(
     request: FastifyRequest,
@@ -81,9 +82,9 @@ export class AnswerWriter {
     if (this.#isStopping()) own.push('connection', 'close');
     const head = hasHeaders ? withGiven(own, reply.getHeaders(), shared) : own.concat(shared.list);
     void reply.hijack();
+    // Throws if a header is invalid, so it does not wait.
     reply.raw.writeHead(status, head);
-    // Equal counts mean ASCII, which Node need not encode.
-    reply.raw.end(body, sizeBytes === body.length ? 'latin1' : 'utf8');
+    this.#answers.end(reply.raw, body, sizeBytes);
     this.note(request, status);
   }
 

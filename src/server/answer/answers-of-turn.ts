@@ -1,0 +1,37 @@
+/** Answers that are written to their sockets together, at the end of a turn of the event loop. */
+import type { ServerResponse } from 'node:http';
+
+/** Bytes of answers that wait for the end of a turn. More are written at once. */
+const bytesPerTurn = 256 * 1024;
+
+interface Answer {
+  readonly response: ServerResponse;
+  readonly body: string;
+  readonly encoding: 'latin1' | 'utf8';
+}
+
+/**
+ * Writing to a socket wakes the client. A client on the same machine that handles an answer faster than the
+ * server makes the next one sleeps in between, and waking it costs more than making the answer. If answers
+ * are written one after the other, most find it awake: a GET of a document takes half of the processor time.
+ */
+export class AnswersOfTurn {
+  #answers: Answer[] = [];
+  #bytes = 0;
+
+  /** Ends a response that has its head. The body has `sizeBytes` bytes in UTF-8. */
+  end(response: ServerResponse, body: string, sizeBytes: number): void {
+    if (this.#answers.length === 0) setImmediate(this.#write);
+    // Equal counts mean ASCII, which Node need not encode.
+    this.#answers.push({ response, body, encoding: sizeBytes === body.length ? 'latin1' : 'utf8' });
+    this.#bytes += sizeBytes;
+    if (this.#bytes > bytesPerTurn) this.#write();
+  }
+
+  readonly #write = (): void => {
+    const answers = this.#answers;
+    this.#answers = [];
+    this.#bytes = 0;
+    for (const { response, body, encoding } of answers) response.end(body, encoding);
+  };
+}
