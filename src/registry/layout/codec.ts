@@ -6,11 +6,13 @@ import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../../core/errors.js';
 import {
   type AgentRecord,
+  type AgentSpecRecord,
   type SessionRecord,
   type UserRecord,
   agentStateOf,
   sessionStatusOf,
 } from '../model.js';
+import { ExactReader, Mismatch } from './exact-reader.js';
 
 const cbor = new Encoder({ useRecords: false, variableMapSize: true });
 
@@ -36,24 +38,28 @@ export function encodeAgent(agent: AgentRecord): Buffer {
 }
 
 export function decodeAgent(bytes: Buffer): AgentRecord {
-  const fields = new Fields('agent', decode('agent', bytes));
-  const spec = new Fields('agent spec', fields.value('spec'));
-  const agent: AgentRecord = {
-    agent_id: fields.text('agent_id', hexId),
-    user_id: fields.text('user_id', hexId),
-    name: fields.text('name'),
-    status: fields.byte('status', (byte) => agentStateOf(byte) !== undefined),
-    spec: {
-      cpu_millicores: spec.u32('cpu_millicores'),
-      memory_mb: spec.u32('memory_mb'),
-      runtime_version: spec.text('runtime_version'),
-    },
-    created_at: fields.time('created_at'),
-    updated_at: fields.time('updated_at'),
-    last_heartbeat_at: fields.optionalTime('last_heartbeat_at'),
+  return decode('agent', bytes, (reader) => {
+    reader.map(8);
+    return {
+      agent_id: reader.field('agent_id').text(hexId),
+      user_id: reader.field('user_id').text(hexId),
+      name: reader.field('name').text(),
+      status: known(reader.field('status'), agentStateOf),
+      spec: decodeSpec(reader.field('spec')),
+      created_at: reader.field('created_at').number(),
+      updated_at: reader.field('updated_at').number(),
+      last_heartbeat_at: reader.field('last_heartbeat_at').numberOrNull(),
+    };
+  });
+}
+
+function decodeSpec(reader: ExactReader): AgentSpecRecord {
+  reader.map(3);
+  return {
+    cpu_millicores: reader.field('cpu_millicores').number(u32Max),
+    memory_mb: reader.field('memory_mb').number(u32Max),
+    runtime_version: reader.field('runtime_version').text(),
   };
-  checkExact('agent', bytes, encodeAgent(agent));
-  return agent;
 }
 
 export function encodeSession(session: SessionRecord): Buffer {
@@ -68,17 +74,17 @@ export function encodeSession(session: SessionRecord): Buffer {
 }
 
 export function decodeSession(bytes: Buffer): SessionRecord {
-  const fields = new Fields('session', decode('session', bytes));
-  const session: SessionRecord = {
-    session_id: fields.text('session_id', uuid),
-    agent_id: fields.text('agent_id', hexId),
-    user_id: fields.text('user_id', hexId),
-    status: fields.byte('status', (byte) => sessionStatusOf(byte) !== undefined),
-    created_at: fields.time('created_at'),
-    closed_at: fields.optionalTime('closed_at'),
-  };
-  checkExact('session', bytes, encodeSession(session));
-  return session;
+  return decode('session', bytes, (reader) => {
+    reader.map(6);
+    return {
+      session_id: reader.field('session_id').text(uuid),
+      agent_id: reader.field('agent_id').text(hexId),
+      user_id: reader.field('user_id').text(hexId),
+      status: known(reader.field('status'), sessionStatusOf),
+      created_at: reader.field('created_at').number(),
+      closed_at: reader.field('closed_at').numberOrNull(),
+    };
+  });
 }
 
 export function encodeUser(user: UserRecord): Buffer {
@@ -91,15 +97,22 @@ export function encodeUser(user: UserRecord): Buffer {
 }
 
 export function decodeUser(bytes: Buffer): UserRecord {
-  const fields = new Fields('user', decode('user', bytes));
-  const user: UserRecord = {
-    user_id: fields.text('user_id', hexId),
-    email: fields.text('email'),
-    created_at: fields.time('created_at'),
-    last_seen_at: fields.time('last_seen_at'),
-  };
-  checkExact('user', bytes, encodeUser(user));
-  return user;
+  return decode('user', bytes, (reader) => {
+    reader.map(4);
+    return {
+      user_id: reader.field('user_id').text(hexId),
+      email: reader.field('email').text(),
+      created_at: reader.field('created_at').number(),
+      last_seen_at: reader.field('last_seen_at').number(),
+    };
+  });
+}
+
+/** A byte that stands for a word. */
+function known(reader: ExactReader, wordOf: (byte: number) => string | undefined): number {
+  const byte = reader.number();
+  if (wordOf(byte) === undefined) throw reader.mismatch();
+  return byte;
 }
 
 function encode(fields: Record<string, unknown>): Buffer {
@@ -113,14 +126,32 @@ function encode(fields: Record<string, unknown>): Buffer {
   }
 }
 
-function decode(kind: string, bytes: Buffer): unknown {
+function decode<Record>(kind: string, bytes: Buffer, read: (reader: ExactReader) => Record): Record {
+  const reader = new ExactReader(bytes);
   try {
-    return cbor.decode(bytes) as unknown;
+    const record = read(reader);
+    reader.end();
+    return record;
   } catch (error) {
-    throw new StoaError('serialization', `A stored ${kind} is not CBOR: ${messageOf(error)}.`, {
+    throw error instanceof Mismatch ? invalidRecord(kind, bytes, error.field) : error;
+  }
+}
+
+function invalidRecord(kind: string, bytes: Buffer, field: string | null): StoaError {
+  try {
+    cbor.decode(bytes);
+  } catch (error) {
+    return new StoaError('serialization', `A stored ${kind} is not CBOR: ${messageOf(error)}.`, {
       cause: error,
     });
   }
+  return new StoaError(
+    'invalid_data',
+    field === null
+      ? `A stored ${kind} is not a CBOR map with the fields of the layout.`
+      : `A stored ${kind} is not encoded as the layout requires, from the field "${field}" on: a name, the order, a type or a value differs.`,
+    { details: { field } },
+  );
 }
 
 /**
@@ -135,69 +166,4 @@ function time(atMs: number): number | bigint {
 
 function optionalTime(atMs: number | null): number | bigint | null {
   return atMs === null ? null : time(atMs);
-}
-
-/** Unknown fields, another order, tags or indefinite lengths all show as a difference in bytes. */
-function checkExact(kind: string, stored: Buffer, exact: Buffer): void {
-  if (!stored.equals(exact))
-    throw new StoaError(
-      'invalid_data',
-      `A stored ${kind} is not encoded as the layout requires: its fields, their order or their types differ.`,
-    );
-}
-
-class Fields {
-  readonly #kind: string;
-  readonly #fields: Record<string, unknown>;
-
-  constructor(kind: string, value: unknown) {
-    if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
-      throw new StoaError('invalid_data', `A stored ${kind} is not a CBOR map.`);
-    }
-    this.#kind = kind;
-    // A plain object, as was just seen; its fields are checked one by one below.
-    this.#fields = value as Record<string, unknown>;
-  }
-
-  value(name: string): unknown {
-    return Object.hasOwn(this.#fields, name) ? this.#fields[name] : undefined;
-  }
-
-  text(name: string, form?: RegExp): string {
-    const value = this.value(name);
-    if (typeof value !== 'string' || (form !== undefined && !form.test(value))) throw this.#wrong(name);
-    return value;
-  }
-
-  u32(name: string): number {
-    const value = this.value(name);
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > u32Max)
-      throw this.#wrong(name);
-    return value;
-  }
-
-  byte(name: string, isKnown: (byte: number) => boolean): number {
-    const value = this.value(name);
-    if (typeof value !== 'number' || !isKnown(value)) throw this.#wrong(name);
-    return value;
-  }
-
-  time(name: string): number {
-    const value = this.value(name);
-    const atMs = typeof value === 'bigint' ? Number(value) : value;
-    if (typeof atMs !== 'number' || !Number.isSafeInteger(atMs) || atMs < 0) throw this.#wrong(name);
-    return atMs;
-  }
-
-  optionalTime(name: string): number | null {
-    return this.value(name) === null ? null : this.time(name);
-  }
-
-  #wrong(name: string): StoaError {
-    return new StoaError(
-      'invalid_data',
-      `The field "${name}" of a stored ${this.#kind} is missing or invalid.`,
-      { details: { field: name } },
-    );
-  }
 }

@@ -137,6 +137,20 @@ describe('the stored records', () => {
     expect(() => decodeAgent(indefinite)).toThrow(expect.objectContaining({ code: 'invalid_data' }));
   });
 
+  it('with a text that is not UTF-8, or a length in a longer form, are invalid_data', () => {
+    const bytes = vector('agent');
+    const name = bytes.indexOf('test-agent');
+    const [before, after] = [bytes.subarray(0, name - 1), bytes.subarray(name + 10)];
+    const renamed = (head: number[], text: Buffer) => Buffer.concat([before, Buffer.from(head), text, after]);
+    expect(decodeAgent(renamed([0x63], Buffer.from('\ufffd'))).name).toBe('\ufffd');
+    for (const wrong of [
+      renamed([0x63], Buffer.of(0xff, 0xff, 0xff)),
+      renamed([0x78, 10], Buffer.from('test-agent')),
+      renamed([0x79, 0, 10], Buffer.from('test-agent')),
+    ])
+      expect(() => decodeAgent(wrong)).toThrow(expect.objectContaining({ code: 'invalid_data' }));
+  });
+
   it('refuse an invalid time', () => {
     expect(() => encodeAgent({ ...agent, created_at: -1 })).toThrow(
       expect.objectContaining({ code: 'serialization' }),
