@@ -1,6 +1,7 @@
 /**
  * The search in both homes beside PostgreSQL's own `ts_rank` and SQLite's FTS5, on the same documents and queries, and the
- * quality of the ranking on made questions. `FIND_DOCUMENTS` sets the size of the corpus, `FIND_SYSTEMS` what is compared:
+ * quality of the ranking on made questions. `FIND_DOCUMENTS` sets the size of the corpus, `FIND_QUERIES` the
+ * number of queries for a row, `FIND_SYSTEMS` what is compared:
  * `directory`, `postgres`, `fts5`, joined by commas, or `none` for the quality alone. Each system keeps its documents in
  * `.bench/find` for the next run; filling that was cut off continues there.
  */

@@ -8,7 +8,7 @@ import {
 import type { Row } from '../frame.js';
 import { type Part, type Search, ownMemoryMiB } from './system.js';
 
-const queriesPerShape = 200;
+const queriesPerShape = Number(process.env['FIND_QUERIES'] ?? 200);
 const warmUpQueries = 20;
 /** The goal for one answer. */
 const goalMs = { p50: 5, p99: 50 };
