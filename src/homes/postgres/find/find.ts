@@ -47,9 +47,9 @@ export interface PostgresFindOptions {
 const intervalDefaultMs = 1_000;
 /** Owners that one round of filing looks at. The next round looks at the others. */
 const ownersPerRound = 256;
-/** A search that finds too many marks files them first, in at most so many steps. */
-const stepsBeforeSearchMax = 64;
-/** How long a search waits for another server that files the same marks, before it looks again. */
+/** A search that finds too many marks files them first, for so long at most. Reading their words would take longer. */
+const filingMsMax = 20_000;
+/** How long a search waits for another server, or for segments that are joined, before it tries again. */
 const otherServerMs = 50;
 
 /** Segments may be joined while a search reads their words. */
@@ -196,16 +196,16 @@ export class PostgresFind implements FindPort {
     search: IndexSearch,
   ): Promise<GatheredOwner[]> {
     const { findWaitingMax } = this.#options.limits;
-    const isCrowded = ({ marks }: GatheredOwner): boolean => marks.length > findWaitingMax;
-    const gathered = await this.#gathering.read(owners, terms);
-    const crowded = gathered.filter(isCrowded);
-    if (crowded.length === 0 || this.#options.isOnlyRead) return gathered;
-    for (const { owner } of crowded) await this.#fileCrowd(owner, search);
-    return this.#gathering.read(owners, terms);
+    const gathered = await this.#gathering.read(owners, terms, findWaitingMax + 1);
+    const crowded = gathered.filter(({ marks }) => marks.length > findWaitingMax);
+    if (crowded.length === 0) return gathered;
+    if (!this.#options.isOnlyRead) for (const { owner } of crowded) await this.#fileCrowd(owner, search);
+    return this.#gathering.read(owners, terms, marksReadMax + 1);
   }
 
   async #fileCrowd(owner: string, { signal }: IndexSearch): Promise<void> {
-    for (let step = 0; step < stepsBeforeSearchMax; step += 1) {
+    const untilMs = performance.now() + filingMsMax;
+    while (performance.now() < untilMs) {
       checkWanted(signal);
       const filed = await this.#fileTogether(owner);
       if (filed === null) await sleep(otherServerMs);
@@ -213,7 +213,7 @@ export class PostgresFind implements FindPort {
     }
   }
 
-  /** Searches that come at the same time share a step. */
+  /** Searches that come at the same time share a step, also with the filing in the background. */
   #fileTogether(owner: string): Promise<FiledStep | null> {
     let step = this.#steps.get(owner);
     if (step === undefined) {
@@ -261,7 +261,7 @@ export class PostgresFind implements FindPort {
   }
 
   async #fileOwner(owner: string): Promise<void> {
-    while (!this.#isOver && (await this.#filing.file(owner))?.isMore === true);
+    while (!this.#isOver && (await this.#fileTogether(owner))?.isMore === true);
     while (!this.#isOver && (await this.#filing.merge(owner)));
   }
 

@@ -99,13 +99,18 @@ export class Gathering {
     });
   }
 
-  async read(owners: readonly string[], terms: readonly string[]): Promise<GatheredOwner[]> {
+  /** With the first marks of each owner, at most so many. */
+  async read(
+    owners: readonly string[],
+    terms: readonly string[],
+    marksMax: number,
+  ): Promise<GatheredOwner[]> {
     const known = new Map(owners.flatMap((owner) => [...(this.#catalogs.get(owner) ?? [])]));
     const rows = await query<GatheredRow>(this.#options.sql, statement, [
       owners,
       [...known.keys()],
       terms.map((term) => Buffer.from(term).toString('hex')),
-      marksReadMax + 1,
+      marksMax,
     ]);
     return owners.map((owner) => {
       const own = rows.filter((row) => row.owner === owner);
