@@ -47,10 +47,14 @@ export interface PostgresFindOptions {
 const intervalDefaultMs = 1_000;
 /** Owners that one round of filing looks at. The next round looks at the others. */
 const ownersPerRound = 256;
-/** A search that finds too many marks files them first, for so long at most. Reading their words would take longer. */
-const filingMsMax = 20_000;
-/** How long a search waits for another server, or for segments that are joined, before it tries again. */
+/**
+ * A search that finds too many marks files them first, in at most so many steps: about 25,000 documents of 1 KB. Reading
+ * all their words for one search takes as long as filing them for all.
+ */
+const stepsBeforeSearchMax = 64;
+/** How long a search waits for another server, or for segments that are joined, before it tries again, and in all without a step. */
 const otherServerMs = 50;
+const otherServerMsMax = 10_000;
 
 /** Segments may be joined while a search reads their words. */
 const attemptsMax = 5;
@@ -204,12 +208,17 @@ export class PostgresFind implements FindPort {
   }
 
   async #fileCrowd(owner: string, { signal }: IndexSearch): Promise<void> {
-    const untilMs = performance.now() + filingMsMax;
-    while (performance.now() < untilMs) {
+    let waitUntilMs = performance.now() + otherServerMsMax;
+    for (let steps = 0; steps < stepsBeforeSearchMax && performance.now() < waitUntilMs;) {
       checkWanted(signal);
       const filed = await this.#fileTogether(owner);
-      if (filed === null) await sleep(otherServerMs);
-      else if (!filed.isMore) return;
+      if (filed === null) {
+        await sleep(otherServerMs);
+        continue;
+      }
+      if (!filed.isMore) return;
+      steps += 1;
+      waitUntilMs = performance.now() + otherServerMsMax;
     }
   }
 
