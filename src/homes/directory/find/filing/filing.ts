@@ -51,7 +51,7 @@ export class Filing {
     const entries: WaitingEntry[] = [];
     let bytes = 0;
     for (const mark of marks) {
-      const entry = this.#options.entries.of(store, partition, mark);
+      const entry = this.#options.entries.ofFiled(store, partition, mark);
       if (entry !== undefined && (entry.expiresAtMs ?? Infinity) > store.nowMs()) entries.push(entry);
       bytes += entry?.packed.length ?? 0;
       filed.push(mark);
@@ -72,6 +72,7 @@ export class Filing {
       for (const block of made.blocks) putBlock(tx, partition, segment, block);
       putSegment(tx, partition, segment, made.catalog, made.entries);
     });
+    this.#options.entries.forget(filed);
     return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerSegment };
   }
 

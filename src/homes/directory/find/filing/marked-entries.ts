@@ -21,14 +21,33 @@ export class MarkedEntries {
     });
   }
 
-  /** Undefined if the thing is gone, or is not to be found. */
-  of(reader: TimedReader, partition: Buffer, { key, name, stamp }: Mark): WaitingEntry | undefined {
-    const cacheKey = `${key.toString('latin1')}${stamp.toString('latin1')}`;
+  /** For a search: the next one asks again. Undefined if the thing is gone, or is not to be found. */
+  of(reader: TimedReader, partition: Buffer, mark: Mark): WaitingEntry | undefined {
+    const cacheKey = cacheKeyOf(mark);
     let known = this.#known.get(cacheKey);
     if (known === undefined) {
-      known = { entry: this.#sources[name.kind](reader, partition, name, reader.nowMs()) };
+      known = { entry: this.#read(reader, partition, mark) };
       this.#known.set(cacheKey, known);
     }
     return known.entry;
   }
+
+  /** As `of`, for filing: nothing asks for the entry after it. */
+  ofFiled(reader: TimedReader, partition: Buffer, mark: Mark): WaitingEntry | undefined {
+    const known = this.#known.get(cacheKeyOf(mark));
+    return known === undefined ? this.#read(reader, partition, mark) : known.entry;
+  }
+
+  /** These marks are filed. */
+  forget(marks: readonly Mark[]): void {
+    for (const mark of marks) this.#known.delete(cacheKeyOf(mark));
+  }
+
+  #read(reader: TimedReader, partition: Buffer, { name }: Mark): WaitingEntry | undefined {
+    return this.#sources[name.kind](reader, partition, name, reader.nowMs());
+  }
+}
+
+function cacheKeyOf({ key, stamp }: Mark): string {
+  return `${key.toString('latin1')}${stamp.toString('latin1')}`;
 }
