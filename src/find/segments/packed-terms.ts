@@ -89,7 +89,7 @@ export function unpackTerms(packed: Buffer): EntryTerms {
 }
 
 /** The use of a term in a packed entry. */
-export function useOf({ bytes, shape, countsFrom, positionsFrom }: PackedUse): TermUse {
+function useOf({ bytes, shape, countsFrom, positionsFrom }: PackedUse): TermUse {
   const counts: Counts = { title: 0, body: 0, positions: 0 };
   readCounts(new ByteReader(bytes, countsFrom), shape, counts);
   const positions = readPositions(new ByteReader(bytes, positionsFrom), counts.positions);

@@ -2,9 +2,8 @@
  * Postings in columns, with the bytes of their uses left where they are. Filing and joining move hundreds of postings
  * for each entry, and an object for each would cost more than everything else.
  */
-import type { TermUse } from '../words/entry-terms.js';
 import { ByteReader } from './bytes.js';
-import { type Counts, readCounts, readPositions, skipCounts } from './postings.js';
+import { skipCounts } from './postings.js';
 
 export class PostingRows {
   count = 0;
@@ -50,15 +49,6 @@ export class PostingRows {
 
   sourceOf(row: number): Buffer {
     return this.#sources[this.#sourceOf[row] as number] as Buffer;
-  }
-
-  /** The use that a posting describes. */
-  useOf(row: number): TermUse {
-    const bytes = this.sourceOf(row);
-    const counts: Counts = { title: 0, body: 0, positions: 0 };
-    readCounts(new ByteReader(bytes, this.countsFrom[row]), this.shapes[row] as number, counts);
-    const positions = readPositions(new ByteReader(bytes, this.positionsFrom[row]), counts.positions);
-    return { title: counts.title, body: counts.body, positions };
   }
 
   /** Adds the postings of a list. `movedTo` has the new place of each entry, -1 for one that goes; null: none moves. */
