@@ -61,10 +61,10 @@ export interface Listed<T> {
 }
 
 /** How a workspace or a project changes. */
-export type HolderChange = 'updated' | 'deleted' | 'restored';
+export type RecordChange = 'updated' | 'deleted' | 'restored';
 
 /** Decides how a workspace or a project changes. */
-export type HolderRule<Holder extends Workspace | Project> = (before: Holder, nowMs: number) => Holder;
+export type RecordRule<Changed extends Workspace | Project> = (before: Changed, nowMs: number) => Changed;
 
 /** `again`: outdated entries were removed, and there may be more after them. */
 export type ClaimOutcome = Claim | 'none' | 'again';
@@ -77,19 +77,19 @@ export interface WorkspacesPort {
   createWorkspace(owner: string, id: string, input: NewWorkspace): Step<Workspace>;
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace>;
   listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>>;
-  /** Changes a workspace as the rule decides. A `restored` one was deleted, and is found although it is. */
+  /** Changes a workspace as the rule decides. Only `restored` finds deleted workspaces. */
   decideWorkspace(
     owner: Owner,
     id: string,
-    event: HolderChange,
-    rule: HolderRule<Workspace>,
+    event: RecordChange,
+    rule: RecordRule<Workspace>,
   ): Step<Workspace>;
   purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
   createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): Step<Project>;
   getProject(owner: Owner, id: string, deleted: boolean): Promise<Project>;
   listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>>;
-  decideProject(owner: Owner, id: string, event: HolderChange, rule: HolderRule<Project>): Step<Project>;
+  decideProject(owner: Owner, id: string, event: RecordChange, rule: RecordRule<Project>): Step<Project>;
   purgeProject(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
   createSession(owner: Owner, projectId: string, id: string, input: NewSession): Step<WorkSession>;
@@ -130,7 +130,7 @@ export interface WorkspacesPort {
   renewClaims(owner: string, holder: string): Step<void>;
   /** Changes a task as the rule decides. `event` is announced instead of the name of the new status. */
   decideTask(owner: Owner, id: string, rule: TaskRule, event?: string): Step<Task>;
-  /** The same for a completion, the verb that most callers use at once. */
+  /** The same for a completion. Many callers complete tasks at the same time, so a home may group them. */
   completeTask(owner: Owner, id: string, rule: TaskRule): Step<Task>;
   /** Returns a task that failed or was cancelled to the queue, with all its attempts. */
   retryTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;

@@ -19,13 +19,13 @@ import {
 import { checkConfig, maskConfig, sealConfig } from './config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
-import type { ClaimOutcome, HolderChange, HolderRule, WorkspacesPort } from './port.js';
+import type { ClaimOutcome, RecordChange, RecordRule, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
 import * as questions from './tasks/questions.js';
 import * as rules from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
-import * as holders from './workspaces.js';
+import * as workspaces from './workspaces.js';
 
 export interface WorkspacesStepsOptions {
   port: WorkspacesPort;
@@ -69,14 +69,14 @@ export class WorkspacesSteps {
     const changes =
       key === secretMask ? rest : this.#sealed(checkId('workspace', id), { ...rest, claude_key: key });
     return this.#decideWorkspace(caller, id, 'updated', (before, nowMs) =>
-      holders.changeWorkspace(before, changes, ifVersion, nowMs),
+      workspaces.changeWorkspace(before, changes, ifVersion, nowMs),
     );
   }
 
   deleteWorkspace(caller: Caller, id: string, ifVersion: IfVersion): Step<Workspace> {
     requireWriteScope(caller);
     return this.#decideWorkspace(caller, id, 'deleted', (before, nowMs) =>
-      holders.softDeleted(before, ifVersion, nowMs),
+      workspaces.softDeleted(before, ifVersion, nowMs),
     );
   }
 
@@ -84,7 +84,7 @@ export class WorkspacesSteps {
     requireWriteScope(caller);
     const name = this.#newName(body);
     return this.#decideWorkspace(caller, id, 'restored', (before, nowMs) =>
-      holders.restored(before, name, ifVersion, nowMs),
+      workspaces.restored(before, name, ifVersion, nowMs),
     );
   }
 
@@ -114,14 +114,14 @@ export class WorkspacesSteps {
     checkGitFields(patch);
     const sealed = this.#sealedConfig(checkId('project', id), normalised(patch));
     return this.#decideProject(caller, id, 'updated', (before, nowMs) =>
-      holders.changeProject(before, sealed, ifVersion, nowMs),
+      workspaces.changeProject(before, sealed, ifVersion, nowMs),
     );
   }
 
   deleteProject(caller: Caller, id: string, ifVersion: IfVersion): Step<Project> {
     requireWriteScope(caller);
     return this.#decideProject(caller, id, 'deleted', (before, nowMs) =>
-      holders.softDeleted(before, ifVersion, nowMs),
+      workspaces.softDeleted(before, ifVersion, nowMs),
     );
   }
 
@@ -129,7 +129,7 @@ export class WorkspacesSteps {
     requireWriteScope(caller);
     const name = this.#newName(body);
     return this.#decideProject(caller, id, 'restored', (before, nowMs) =>
-      holders.restored(before, name, ifVersion, nowMs),
+      workspaces.restored(before, name, ifVersion, nowMs),
     );
   }
 
@@ -296,13 +296,13 @@ export class WorkspacesSteps {
   #decideWorkspace(
     caller: Caller,
     id: string,
-    event: HolderChange,
-    rule: HolderRule<Workspace>,
+    event: RecordChange,
+    rule: RecordRule<Workspace>,
   ): Step<Workspace> {
     return this.#port.decideWorkspace(ownerOf(caller), checkId('workspace', id), event, rule).map(masked);
   }
 
-  #decideProject(caller: Caller, id: string, event: HolderChange, rule: HolderRule<Project>): Step<Project> {
+  #decideProject(caller: Caller, id: string, event: RecordChange, rule: RecordRule<Project>): Step<Project> {
     return this.#port.decideProject(ownerOf(caller), checkId('project', id), event, rule).map(maskedProject);
   }
 

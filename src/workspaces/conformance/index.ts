@@ -4,13 +4,13 @@ import type { OpenBench } from './bench.js';
 import { claimTests } from './claims.js';
 import { deletionTests } from './deletion.js';
 import { dependencyTests } from './dependencies.js';
-import { holderTests } from './holders.js';
 import { labelTests } from './labels.js';
 import { questionTests } from './questions.js';
 import { scheduleTests } from './schedule.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
 import { taskTests } from './tasks.js';
+import { workspaceTests } from './workspaces.js';
 import { writeTests } from './writes.js';
 
 export type { Bench, ChangeSeen, OpenBench } from './bench.js';
@@ -20,7 +20,7 @@ export function workspacesConformance(
   runner: TestRunner,
   { name, open }: { name: string; open: OpenBench },
 ): void {
-  holderTests(runner, name, open);
+  workspaceTests(runner, name, open);
   deletionTests(runner, name, open);
   secretTests(runner, name, open);
   sessionTests(runner, name, open);

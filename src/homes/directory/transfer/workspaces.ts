@@ -20,7 +20,7 @@ import {
   workspaceOf,
 } from '../../../transfer/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
-import { holderOfName } from '../workspaces/holders.js';
+import { idOfName } from '../workspaces/verbs.js';
 import { buckets } from '../workspaces/keys.js';
 import { projectRecords, sessionRecords, workspaceRecords } from '../workspaces/indexes.js';
 import { decodeRecord, openTasks, readLease, readRecord } from '../workspaces/rows.js';
@@ -182,10 +182,10 @@ function nameObstacle(
   id: string,
   deletedAt: string | null,
 ): { kind: 'name_taken'; detail: string } | null {
-  const holder = deletedAt === null ? holderOfName(reader, entity, parent, name) : undefined;
-  return holder === undefined || holder === id
+  const taken = deletedAt === null ? idOfName(reader, entity, parent, name) : undefined;
+  return taken === undefined || taken === id
     ? null
-    : { kind: 'name_taken', detail: `The name "${name}" is taken by the ${entity} ${holder}.` };
+    : { kind: 'name_taken', detail: `The name "${name}" is taken by the ${entity} ${taken}.` };
 }
 
 function ownerOfProject(reader: Reader, id: string): string | undefined {

@@ -7,7 +7,7 @@ import type { WorkspacesPort } from '../../../workspaces/port.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { BulkWork } from './bulk/bulk.js';
 import type { DependantsContext } from './tasks/dependants.js';
-import * as holders from './holders.js';
+import * as verbs from './verbs.js';
 import * as lists from './lists.js';
 import { OwnerShards } from './owner-shards.js';
 import { Reseal } from './bulk/reseal.js';
@@ -46,7 +46,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return stepWithRoot(this.#kernel.storeOf(key), (tx, root) => {
       this.#kernel.enterIn(root, id, key);
       this.#onOwner(tx, owner);
-      return holders.createWorkspace(tx, owner, id, input);
+      return verbs.createWorkspace(tx, owner, id, input);
     });
   };
 
@@ -59,20 +59,18 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   };
 
   readonly decideWorkspace: WorkspacesPort['decideWorkspace'] = (owner, id, event, rule) =>
-    step(this.#shards.of(owner, 'workspace', id), (tx) =>
-      holders.decideWorkspace(tx, owner, id, event, rule),
-    );
+    step(this.#shards.of(owner, 'workspace', id), (tx) => verbs.decideWorkspace(tx, owner, id, event, rule));
 
   readonly purgeWorkspace: WorkspacesPort['purgeWorkspace'] = (owner, id, ifVersion) =>
     step(this.#shards.of(owner, 'workspace', id), (tx) => {
-      holders.purgeWorkspace(tx, owner, id, ifVersion);
+      verbs.purgeWorkspace(tx, owner, id, ifVersion);
       this.bulk.kickAfter(tx);
     });
 
   readonly createProject: WorkspacesPort['createProject'] = (owner, workspaceId, id, input) =>
     stepWithRoot(this.#shards.of(owner, 'workspace', workspaceId), (tx, root) => {
       this.#shards.enter(root, id, () => owner ?? findWorkspace(tx, owner, workspaceId).owner_id);
-      return holders.createProject(tx, owner, workspaceId, id, input);
+      return verbs.createProject(tx, owner, workspaceId, id, input);
     });
 
   readonly getProject: WorkspacesPort['getProject'] = async (owner, id, deleted) =>
@@ -88,12 +86,12 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     step(this.#shards.of(owner, 'project', id), (tx) => {
       // Claims that waited before the deletion may find a task now.
       if (event === 'restored') tx.onDurable(() => this.waiters.wake(id, null, Infinity));
-      return holders.decideProject(tx, owner, id, event, rule);
+      return verbs.decideProject(tx, owner, id, event, rule);
     });
 
   readonly purgeProject: WorkspacesPort['purgeProject'] = (owner, id, ifVersion) =>
     step(this.#shards.of(owner, 'project', id), (tx) => {
-      holders.purgeProject(tx, owner, id, ifVersion);
+      verbs.purgeProject(tx, owner, id, ifVersion);
       this.bulk.kickAfter(tx);
     });
 

@@ -1,6 +1,6 @@
 /** Reads and writes of projects in PostgreSQL. */
 import type { Project, Workspace } from '../../../workspaces/model.js';
-import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { Owner, RecordChange, RecordRule } from '../../../workspaces/port.js';
 import type { NewProject } from '../../../workspaces/schemas.js';
 import { checkPurge, newProject, notFound, takesName } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
@@ -69,8 +69,8 @@ export async function decideProject(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  event: HolderChange,
-  rule: HolderRule<Project>,
+  event: RecordChange,
+  rule: RecordRule<Project>,
 ): Promise<Project> {
   const found = await findProject(work.sql, owner, id, { lock: true, deleted: event === 'restored' });
   const { project: before, workspace } = found;

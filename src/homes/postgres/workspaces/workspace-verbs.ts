@@ -1,6 +1,6 @@
 /** Reads and writes of workspaces in PostgreSQL. */
 import type { Workspace } from '../../../workspaces/model.js';
-import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { Owner, RecordChange, RecordRule } from '../../../workspaces/port.js';
 import type { NewWorkspace } from '../../../workspaces/schemas.js';
 import { checkPurge, newWorkspace, notFound, takesName } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
@@ -52,8 +52,8 @@ export async function decideWorkspace(
   work: WorkspacesWork,
   owner: Owner,
   id: string,
-  event: HolderChange,
-  rule: HolderRule<Workspace>,
+  event: RecordChange,
+  rule: RecordRule<Workspace>,
 ): Promise<Workspace> {
   const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: event === 'restored' });
   const after = rule(before, work.nowMs);

@@ -2,7 +2,7 @@
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Workspace } from '../../../workspaces/model.js';
-import type { HolderChange, HolderRule, Owner } from '../../../workspaces/port.js';
+import type { Owner, RecordChange, RecordRule } from '../../../workspaces/port.js';
 import type { NewProject, NewWorkspace } from '../../../workspaces/schemas.js';
 import {
   checkPurge,
@@ -31,8 +31,8 @@ export function decideWorkspace(
   tx: Transaction,
   owner: Owner,
   id: string,
-  event: HolderChange,
-  rule: HolderRule<Workspace>,
+  event: RecordChange,
+  rule: RecordRule<Workspace>,
 ): Workspace {
   const before = findWorkspace(tx, owner, id, event === 'restored');
   const after = rule(before, tx.nowMs);
@@ -75,8 +75,8 @@ export function decideProject(
   tx: Transaction,
   owner: Owner,
   id: string,
-  event: HolderChange,
-  rule: HolderRule<Project>,
+  event: RecordChange,
+  rule: RecordRule<Project>,
 ): Project {
   const { project: before, workspace } = findProject(tx, owner, id, event === 'restored');
   const after = rule(before, tx.nowMs);
@@ -110,12 +110,12 @@ function checkNameFree(
   name: string,
   id: string,
 ): void {
-  const holder = holderOfName(reader, entity, parent, name);
-  if (holder !== undefined && holder !== id) throw nameTaken(entity, name, holder);
+  const taken = idOfName(reader, entity, parent, name);
+  if (taken !== undefined && taken !== id) throw nameTaken(entity, name, taken);
 }
 
 /** The id of the record with this name that is not deleted. */
-export function holderOfName(
+export function idOfName(
   reader: Reader,
   entity: 'workspace' | 'project',
   parent: string,

@@ -4,7 +4,7 @@ import { operatorCaller } from '../../core/caller.js';
 import type { WorkspacesService } from '../service.js';
 import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
 
-export function holderTests(
+export function workspaceTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: string,
   open: OpenBench,
