@@ -9,8 +9,8 @@ const sliceMs = 2;
 /** Background work has at least one turn in so many, however many others wait. */
 const turnsPerBackground = 8;
 
-/** Somebody waits for the result of the first; nobody waits for the second, and it takes the turns that are left. */
 const waiting: (() => void)[] = [];
+/** Background work, which takes the turns that are left. */
 const waitingBehind: (() => void)[] = [];
 let turnsWithoutBackground = 0;
 
