@@ -155,6 +155,14 @@ export function agentNameTaken(user: string, name: string, agentId: string): Con
   return { kind: 'name_taken', detail: `The user "${user}" has another agent "${name}" (${agentId}).` };
 }
 
+/** The claims of an agent are held under its name. */
+export function agentHoldsTasks(stored: string, name: string): Conflict {
+  return {
+    kind: 'name_taken',
+    detail: `The agent "${stored}" holds tasks under this name, so it cannot become "${name}".`,
+  };
+}
+
 export function linkedToAnother(identity: string): Conflict {
   return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
 }

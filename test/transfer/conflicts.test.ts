@@ -5,7 +5,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import type { Stoa } from '../../src/index.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
-import { ada, comparable, linesOf, secret } from './kit.js';
+import { ada, comparable, expectHolderKeepsName, linesOf, secret } from './kit.js';
 import { expectHealthy, run, useExportedStore } from './exported-store.js';
 
 const exported = useExportedStore();
@@ -75,6 +75,11 @@ describe('conflicts', () => {
       active_tasks: 2,
     });
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
+  });
+
+  it('include a new name for an agent that holds a task, which keeps its name', async () => {
+    await run(target, exported.plain);
+    await expectHolderKeepsName(target, (options) => run(target, exported.plain, options));
   });
 
   it('a replaced identity can no longer be found by the key that it loses', async () => {

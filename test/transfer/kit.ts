@@ -1,9 +1,10 @@
 /** A store with something of every kind in it, and its export in a shape that can be compared. */
 import { randomBytes } from 'node:crypto';
+import { expect } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
-import type { TransferDomain } from '../../src/transfer/model.js';
+import type { ImportReport, TransferDomain } from '../../src/transfer/model.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 export const secret = 'sk-ant-in-the-clear';
@@ -125,4 +126,28 @@ export async function fill(stoa: Stoa): Promise<void> {
     serverSigned: false,
   });
   await port.send({ from: writer.id, to: reader.id, body: 'between us', proof: null, serverSigned: false });
+}
+
+/** After the import of a filled store: the agent gets another name and holds a task, and the import is repeated. */
+export async function expectHolderKeepsName(
+  { registry, workspaces }: Stoa,
+  importAgain: (options: { dryRun?: boolean; onConflict?: 'replace' }) => Promise<ImportReport>,
+): Promise<void> {
+  const [agent] = (await registry.listAgents(ada, { name: 'scout' })).items;
+  const agentId = agent?.agent_id as string;
+  await registry.updateAgent(ada, agentId, { name: 'holder' });
+  const [workspace] = (await workspaces.listWorkspaces(ada)).items;
+  const [project] = (await workspaces.listProjects(ada, workspace?.id as string)).items;
+  const [session] = (await workspaces.listSessions(ada, project?.id as string)).items;
+  await workspaces.createTask(ada, session?.id as string, { command: 'held', priority: 9 });
+  expect(await workspaces.claimTask(operatorCaller('ada', 'holder'), project?.id as string)).not.toBeNull();
+  const { conflicts } = await importAgain({ dryRun: true });
+  expect(conflicts.filter(({ type }) => type === 'registry.agent')).toMatchObject([
+    {
+      kind: 'name_taken',
+      detail: 'The agent "holder" holds tasks under this name, so it cannot become "scout".',
+    },
+  ]);
+  await importAgain({ onConflict: 'replace' });
+  expect((await registry.getAgent(ada, agentId)).name).toBe('holder');
 }

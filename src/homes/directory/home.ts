@@ -208,7 +208,9 @@ export class DirectoryHome implements Home {
     const { kernel, registry, workspaces, secrets } = this;
     const { users } = registry.verbs;
     return [
-      ...registryRecords(kernel, registry),
+      ...registryRecords(kernel, registry, (reader, user, holders) =>
+        workspaces.tasks.holdsClaims(reader, user, holders),
+      ),
       ...workspacesRecords(kernel, {
         sealer: secrets.sealer,
         context: workspaces.context,

@@ -158,10 +158,15 @@ export class PostgresHome implements Home {
 
   records(): [type: string, store: RecordStore][] {
     const { sql } = this.#base;
-    const { writer, registry } = this;
+    const { writer, registry, workspaces } = this;
     return [
-      ...registryRecords({ sql, transact: (body) => writer.transact(body), registry }),
-      ...this.workspaces.records(),
+      ...registryRecords({
+        sql,
+        transact: (body) => writer.transact(body),
+        registry,
+        holdsClaims: (on, user, holders) => workspaces.holdsClaims(on, user, holders),
+      }),
+      ...workspaces.records(),
       ...this.messaging.records(),
     ];
   }

@@ -191,7 +191,7 @@ function followAgents(
   );
   registry.onRename.push(
     async (work, { meta, record }) => {
-      if (await workspaces.holdsClaims(work, meta.user, [record.agent_id, record.name]))
+      if (await workspaces.holdsClaims(work.sql, meta.user, [record.agent_id, record.name]))
         throw renameWhileHolding(record.name);
     },
     (work, { meta, record }, name) => locks.renameHolder(work, meta.user, record.name, name),

@@ -13,6 +13,7 @@ import { ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
+  agentHoldsTasks,
   agentLine,
   agentNameTaken,
   countsInQuota,
@@ -44,13 +45,17 @@ import type { UserVerbs } from '../registry/users.js';
 import type { RegistryVerbs } from '../registry/verbs.js';
 import { type FamilyKind, FamilyRecords } from './records.js';
 
+/** Whether one of these names of a user holds a task. */
+type HoldsClaims = (reader: Reader, user: string, holders: readonly string[]) => boolean;
+
 export function registryRecords(
   kernel: Kernel,
   { verbs }: DirectoryRegistry,
+  holdsClaims: HoldsClaims,
 ): [type: string, store: RecordStore][] {
   return [
     ['registry.user', new FamilyRecords(kernel, userKind(verbs))],
-    ['registry.agent', new FamilyRecords(kernel, agentKind(verbs, kernel.limits))],
+    ['registry.agent', new FamilyRecords(kernel, agentKind(verbs, kernel.limits, holdsClaims))],
     ['registry.session', new FamilyRecords(kernel, sessionKind(verbs))],
     ['registry.link', new FamilyRecords(kernel, linkKind(verbs))],
   ];
@@ -70,7 +75,11 @@ function userKind({ users }: RegistryVerbs): FamilyKind<UserLine> {
   };
 }
 
-function agentKind({ users, agents }: RegistryVerbs, { agentsPerUserMax }: Limits): FamilyKind<AgentLine> {
+function agentKind(
+  { users, agents }: RegistryVerbs,
+  { agentsPerUserMax }: Limits,
+  holdsClaims: HoldsClaims,
+): FamilyKind<AgentLine> {
   return {
     family: families.agents,
     read: (reader, { key }, scope) => agentLineOf(readAgent(reader, key), scope),
@@ -85,6 +94,9 @@ function agentKind({ users, agents }: RegistryVerbs, { agentsPerUserMax }: Limit
       if (holder !== undefined && !holder.equals(owner)) return ofAnotherUser(agent_id);
       const named = agentNamed(reader, owner, name);
       if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
+      const stored = holder && findAgent(reader, owner, agent_id)?.record.name;
+      if (stored !== undefined && stored !== name && holdsClaims(reader, user, [agent_id, stored]))
+        return agentHoldsTasks(stored, name);
       if (holder !== undefined || !countsInQuota(line)) return null;
       const agentsMax =
         coming?.agentsMax === undefined

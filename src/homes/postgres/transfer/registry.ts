@@ -7,6 +7,7 @@ import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
+  agentHoldsTasks,
   agentLine,
   agentNameTaken,
   countsInQuota,
@@ -35,7 +36,11 @@ export interface RegistryRecordsOptions {
   /** Runs a transaction that also writes its changes to the feed. */
   transact: PostgresWriter['transact'];
   registry: PostgresRegistry;
+  holdsClaims: HoldsClaims;
 }
+
+/** Whether one of these names of a user holds a task. */
+type HoldsClaims = (on: Queryable, user: string, holders: readonly string[]) => Promise<boolean>;
 
 interface Reads {
   sql: Queryable;
@@ -69,6 +74,7 @@ export function registryRecords({
   sql,
   transact,
   registry,
+  holdsClaims,
 }: RegistryRecordsOptions): [type: string, store: RecordStore][] {
   const access: TableAccess<Reads, RegistryWork> = {
     reader: { sql },
@@ -77,7 +83,7 @@ export function registryRecords({
 
   return [
     ['registry.user', new TableRecords(access, userKind(sql))],
-    ['registry.agent', new TableRecords(access, agentKind(sql, registry.limits))],
+    ['registry.agent', new TableRecords(access, agentKind(sql, registry.limits, holdsClaims))],
     ['registry.session', new TableRecords(access, sessionKind(sql))],
     ['registry.link', new TableRecords(access, linkKind(sql))],
   ];
@@ -105,7 +111,11 @@ function userKind(sql: Queryable): TableKind<UserLine, Reads, RegistryWork> {
   };
 }
 
-function agentKind(sql: Queryable, limits: Limits): TableKind<AgentLine, Reads, RegistryWork> {
+function agentKind(
+  sql: Queryable,
+  limits: Limits,
+  holdsClaims: HoldsClaims,
+): TableKind<AgentLine, Reads, RegistryWork> {
   return {
     refusalOf: textRefusal,
     page: async (scope, after, limit) => {
@@ -120,7 +130,8 @@ function agentKind(sql: Queryable, limits: Limits): TableKind<AgentLine, Reads, 
     },
     essence: agentEssence,
     isCounted: countsInQuota,
-    obstacle: ({ sql: on }, line, coming) => agentObstacle(on, line, coming, limits),
+    obstacle: async ({ sql: on }, line, coming) =>
+      (await agentObstacle(on, line, coming, limits)) ?? heldName(on, line, holdsClaims),
     put: restoreAgent,
   };
 }
@@ -179,6 +190,17 @@ async function agentObstacle(
   // Absent agents are counted only where it matters.
   const isRoom = counted < agentsMax || counted - (await absentAgents(on, userIdOf(user))) < agentsMax;
   return isRoom ? null : tooManyAgents(user, agentsMax);
+}
+
+/** An agent that holds tasks cannot get another name. */
+async function heldName(
+  on: Queryable,
+  { user, agent_id, name }: AgentLine,
+  holdsClaims: HoldsClaims,
+): Promise<Conflict | null> {
+  const stored = (await findAgent(on, userIdOf(user), agent_id))?.record.name;
+  if (stored === undefined || stored === name) return null;
+  return (await holdsClaims(on, user, [agent_id, stored])) ? agentHoldsTasks(stored, name) : null;
 }
 
 /** The user id of the scope; null for all users; undefined if no user has this spelling. */

@@ -8,7 +8,7 @@ import type { RecordStore } from '../../../transfer/port.js';
 import type { Task } from '../../../workspaces/model.js';
 import type { WorkspacesPort } from '../../../workspaces/port.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
-import type { PostgresSql } from '../database/connection.js';
+import type { PostgresSql, Queryable } from '../database/connection.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { WorkspacesBackground } from './background.js';
 import * as claims from './tasks/claims.js';
@@ -185,8 +185,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   /** Whether a task is claimed under one of these names. */
-  holdsClaims(work: Work, ownerId: string, names: readonly string[]): Promise<boolean> {
-    return claims.holdsClaims(work.part(this.#part), ownerId, names);
+  holdsClaims(on: Queryable, ownerId: string, names: readonly string[]): Promise<boolean> {
+    return claims.holdsClaims(on, ownerId, names);
   }
 
   readonly beginReseal: WorkspacesPort['beginReseal'] = () => this.#background.beginReseal();

@@ -36,7 +36,7 @@ let url: URL;
 
 async function openDirectory(limits: Partial<Limits> = {}): Promise<Home> {
   const bench = await openRegistry({ shards: 2, limits });
-  const home = { bench, stores: new Map(directoryRecords(bench.kernel, bench.port)) };
+  const home = { bench, stores: new Map(directoryRecords(bench.kernel, bench.port, () => false)) };
   homes.push(home);
   return home;
 }
@@ -46,7 +46,10 @@ async function openPostgres(limits: Partial<Limits> = {}, on?: URL): Promise<Hom
   url = bench.url;
   const { sql, port: registry, writer } = bench;
   const transact = writer.transact.bind(writer);
-  const home = { bench, stores: new Map(registryRecords({ sql, transact, registry })) };
+  const home = {
+    bench,
+    stores: new Map(registryRecords({ sql, transact, registry, holdsClaims: async () => false })),
+  };
   homes.push(home);
   return home;
 }

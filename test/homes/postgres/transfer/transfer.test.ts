@@ -9,7 +9,15 @@ import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
-import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
+import {
+  ada,
+  comparable,
+  expectHolderKeepsName,
+  configSecret,
+  fill,
+  linesOf,
+  secret,
+} from '../../../transfer/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 import { publicRoom } from '../../../messaging/public-room.js';
 
@@ -238,6 +246,11 @@ describe('an import into PostgreSQL and Redis', () => {
       active_tasks: 2,
     });
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
+  });
+
+  it('leaves an agent that holds a task its name, and reports it before', async () => {
+    await run(target, plain);
+    await expectHolderKeepsName(target, (options) => run(target, plain, options));
   });
 
   it('of two files at the same time leaves complete records', async () => {

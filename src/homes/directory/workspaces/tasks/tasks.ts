@@ -1,7 +1,7 @@
 /** Tasks in the data directory: verbs over a transaction. */
 import { prefixRange } from '../../kernel/engine.js';
 import { type Outage, extendedByOutages } from '../../../../core/outages.js';
-import type { Transaction } from '../../kernel/transaction.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import {
   type Claim,
@@ -228,10 +228,10 @@ export class TaskVerbs {
   }
 
   /** Whether a task is claimed under one of these names. */
-  holdsClaims(tx: Transaction, ownerId: string, holders: readonly string[]): boolean {
+  holdsClaims(reader: Reader, ownerId: string, holders: readonly string[]): boolean {
     return holders.some((holder) => {
       const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
-      return Array.from(tx.range(buckets.indexes, { ...prefixRange(prefix), limit: 1 })).length > 0;
+      return Array.from(reader.range(buckets.indexes, { ...prefixRange(prefix), limit: 1 })).length > 0;
     });
   }
 

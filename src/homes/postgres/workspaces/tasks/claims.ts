@@ -5,6 +5,7 @@ import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.
 import * as questions from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
+import { type Queryable, query } from '../../database/connection.js';
 import { clockColumn } from '../../database/database-clock.js';
 import { deleteDependencies, dependedOn, settleDependants } from './dependants.js';
 import { type Claim, ClaimedTogether } from './claimed-together.js';
@@ -212,11 +213,12 @@ export async function releaseClaims(
 
 /** Whether a task is claimed under one of these names. */
 export async function holdsClaims(
-  work: WorkspacesWork,
+  on: Queryable,
   ownerId: string,
   holders: readonly string[],
 ): Promise<boolean> {
-  const found = await work.rows(
+  const found = await query(
+    on,
     `SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND ${held} LIMIT 1`,
     [ownerId, holders],
   );
