@@ -9,7 +9,7 @@ export interface ClaimSettings extends CallSettings {
   /** Seconds to wait for a task; without it the answer comes at once. */
   wait?: number | undefined;
   leaseSeconds?: number | undefined;
-  /** The agent that claims; the default is the client's agent. */
+  /** The agent that claims and reports; the default is the client's agent. */
   agentId?: string | undefined;
   /** Only a task that has all these labels. */
   labels?: string[] | undefined;
@@ -47,19 +47,19 @@ export function tasksClient(transport: Transport): TasksClient {
   return {
     ...calls,
     claim: async (projectId, { wait = 0, leaseSeconds, agentId, signal, ...filters } = {}) => {
+      const own = agentId === undefined ? calls : methodsOf(transport.as(agentId), 'tasks', tasks);
       const untilMs = Date.now() + wait * 1_000;
       for (;;) {
         const leftSeconds = Math.max(0, untilMs - Date.now()) / 1_000;
         const body = {
           wait: Math.min(waitSecondsEach, leftSeconds),
           lease_seconds: leaseSeconds,
-          agent_id: agentId,
           labels: filters.labels,
           without_labels: filters.withoutLabels,
           skills: filters.skills,
         };
-        const claim = await calls.claim(projectId, body, { signal });
-        if (claim !== undefined) return new ClaimedTask(calls, claim);
+        const claim = await own.claim(projectId, body, { signal });
+        if (claim !== undefined) return new ClaimedTask(own, claim);
         if (Date.now() >= untilMs) return null;
       }
     },

@@ -133,6 +133,26 @@ describe('stoa work', { timeout: 120_000 }, () => {
     expect((await client.tasks.get(task.id)).output).toBe('was told: Yes\n');
   });
 
+  test('has a name of its own without --agent, also in the command that asks', async () => {
+    const unnamed = ['--data', path('data'), '--user', 'ada', '--json'];
+    const [done, asks] = [
+      await client.tasks.create(session, { command: 'echo done', priority: 2 }),
+      await client.tasks.create(session, {
+        command: `"$NODE" "$PROGRAM" tasks ask "$TASK_ID" "Now?" --fence "$TASK_FENCE" ${unnamed.join(' ')}`,
+      }),
+    ];
+    const once = async (): Promise<Line> =>
+      (
+        await stoa(['work', project, '--once', ...unnamed, '--', 'sh'], {
+          environment: { NODE: process.execPath, PROGRAM: await builtProgram() },
+        })
+      ).json<Line>();
+    expect(await once()).toMatchObject({ task: done.id, status: 'completed' });
+    expect((await client.tasks.get(done.id)).claimed_by).toMatch(/-\d+$/);
+    expect(await once()).toMatchObject({ task: asks.id, status: 'input_required' });
+    await client.tasks.cancel(asks.id);
+  });
+
   test('needs a command and a project that exists, and ends with 4 when there is no task', async () => {
     expect((await stoa(['work', project, ...common])).error().detail).toBe('The command to run is missing.');
     expect((await stoa(['work', 'site/none', ...common, '--', 'true'])).status).toBe(4);

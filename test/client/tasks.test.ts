@@ -45,6 +45,18 @@ async function claimNew(settings: { leaseSeconds?: number } = {}): Promise<Claim
   return claim;
 }
 
+test('a claim in the name of another agent is reported in that name', async () => {
+  await stoa.tasks.create(sessionId, { command: 'work' });
+  const claim = await stoa.tasks.claim(projectId, { agentId: 'somebody-else' });
+  expect(claim?.task.claimed_by).toBe('somebody-else');
+  await expect(
+    stoa.tasks.complete(claim?.task.id as string, { fence: claim?.fence ?? 0 }),
+  ).rejects.toMatchObject({
+    code: 'forbidden',
+  });
+  expect((await claim?.complete())?.status).toBe('completed');
+});
+
 test('workspaces, projects and sessions are made, changed, listed, deleted and restored', async () => {
   const workspace = await stoa.workspaces.create({ name: 'second' }, { idempotencyKey: 'once' });
   expect(await stoa.workspaces.create({ name: 'second' }, { idempotencyKey: 'once' })).toEqual(workspace);

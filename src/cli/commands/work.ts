@@ -30,7 +30,9 @@ export const work: Action = async ({ connect, output, globals }, [project = '', 
     throw new StoaError('invalid_request', 'The command to run is missing.', {
       fix: 'Add it after "--": stoa work PROJECT -- ./run.sh',
     });
-  const stoa = await (await connect()).client();
+  // Claims, heartbeats and reports have the same name.
+  const agent = textOption(globals, 'agent') ?? `${hostname()}-${process.pid}`;
+  const stoa = await (await connect('refused', { agent })).client();
   const stops = new Stops((durationOption(options, 'grace') ?? graceSecondsDefault) * 1_000);
   const settings: ClaimSettings = {
     wait: options['once'] === true ? (durationOption(options, 'wait') ?? 0) : waitSeconds,
@@ -38,7 +40,6 @@ export const work: Action = async ({ connect, output, globals }, [project = '', 
     labels: listOption(options, 'label'),
     withoutLabels: listOption(options, 'without'),
     skills: listOption(options, 'skill'),
-    agentId: textOption(globals, 'agent') ?? `${hostname()}-${process.pid}`,
     signal: stops.claiming,
   };
   try {
@@ -48,7 +49,14 @@ export const work: Action = async ({ connect, output, globals }, [project = '', 
         output.say(`${error.message} Trying again.`);
       });
       if (claim !== null) {
-        const report = await perform(claim, { stoa, command, project, retry: options['retry'], stops });
+        const report = await perform(claim, {
+          stoa,
+          agent,
+          command,
+          project,
+          retry: options['retry'],
+          stops,
+        });
         const { id } = claim.task;
         output.line({ task: id, ...report }, `${output.id(id)}  ${report.status}  ${printable(report.how)}`);
       }
@@ -123,6 +131,7 @@ async function leaveToAnswer(stoa: Stoa, { task, fence }: ClaimedTask, { how }: 
 
 interface Performance {
   stoa: Stoa;
+  agent: string;
   command: readonly string[];
   project: string;
   /** True: a failed task returns to the queue while it has attempts left. */
@@ -132,7 +141,7 @@ interface Performance {
 
 async function perform(
   claim: ClaimedTask,
-  { stoa, command, project, retry, stops }: Performance,
+  { stoa, agent, command, project, retry, stops }: Performance,
 ): Promise<Report> {
   const { task, fence } = claim;
   let ended: Ended;
@@ -141,6 +150,7 @@ async function perform(
       command,
       input: task.command,
       environment: {
+        STOA_AGENT: agent,
         TASK_ID: task.id,
         TASK_FENCE: String(fence),
         TASK_PROJECT: project,

@@ -55,6 +55,11 @@ export class Transport {
     };
   }
 
+  /** The same server and credentials, in the name of another agent. */
+  as(agent: string): Transport {
+    return new Transport({ ...this.#options, agent });
+  }
+
   /** The JSON of a successful answer. An error is thrown with the server's code. */
   async call<Body>(request: CallRequest): Promise<Body> {
     return (await this.#ask<Body>(request)).body;
