@@ -6,6 +6,8 @@ import {
   type Column,
   type TableStyle,
   cellText,
+  foldedLines,
+  foldedMin,
   idHeadings,
   readableId,
   tableLines,
@@ -107,10 +109,8 @@ export class Output {
       );
       return;
     }
-    this.say(
-      `${this.#paint(this.#stderr, '31;1', 'error')} ${error.message} ${this.#paint(this.#stderr, '2', `(${error.code})`)}`,
-    );
-    if (error.fix !== undefined) this.say(`${this.#paint(this.#stderr, '32;1', 'fix')}   ${error.fix}`);
+    this.#marked('31;1', 'error ', `${error.message} (${error.code})`);
+    if (error.fix !== undefined) this.#marked('32;1', 'fix   ', error.fix);
   }
 
   /** A line that shows the progress of long work; programs get none. */
@@ -119,7 +119,15 @@ export class Output {
   }
 
   warn(sentence: string): void {
-    this.say(`${this.#paint(this.#stderr, '33;1', 'warning')} ${sentence}`);
+    this.#marked('33;1', 'warning ', sentence);
+  }
+
+  /** In a terminal no word is broken at the end of a line. Other readers get one line. */
+  #marked(color: string, mark: string, text: string): void {
+    const columns = this.#stderr.isTTY === true ? this.#stderr.columns : undefined;
+    const lines =
+      columns === undefined ? [text] : foldedLines(text, Math.max(foldedMin, columns - mark.length));
+    this.say(`${this.#paint(this.#stderr, color, mark)}${lines.join(`\n${' '.repeat(mark.length)}`)}`);
   }
 
   #fields(value: object): string {

@@ -54,10 +54,10 @@ export function tableLines<Item>(
 }
 
 /** Columns that a folded text gets in any case. */
-const foldedMin = 20;
+export const foldedMin = 20;
 
 /** The lines of a text, none wider than `width`; a line ends between words where it can. */
-function foldedLines(value: unknown, width: number): string[] {
+export function foldedLines(value: unknown, width: number): string[] {
   return String(value ?? '')
     .split(/\r?\n/)
     .flatMap((text) => {

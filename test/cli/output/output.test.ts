@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { StoaError } from '../../../src/core/errors.js';
 import { Output, type OutputOptions, counted } from '../../../src/cli/output/output.js';
 import { ShownIds } from '../../../src/cli/output/short-ids.js';
 import { ageText } from '../../../src/cli/output/table.js';
@@ -111,6 +112,27 @@ test('a text that is shown whole continues below itself in a terminal, and only 
   expect(printed(show).split('\n').slice(1, 3)).toEqual([
     '1m  6W4CD4W8  One 機械 line, long enough.',
     '              Next',
+  ]);
+});
+
+test('an error breaks no word at the end of a line of a terminal, and is one line elsewhere', () => {
+  const error = new StoaError('conflict', 'The lock is held by another agent.', {
+    fix: 'Ask it to release it.',
+  });
+  const print = (terminal: object): string[] => {
+    const stderr = Object.assign(new PassThrough(), terminal);
+    new Output({ json: false, stderr, environment: { NO_COLOR: '1' } }).error(error);
+    return String(stderr.read()).trimEnd().split('\n');
+  };
+  expect(print({ isTTY: true, columns: 30 })).toEqual([
+    'error The lock is held by',
+    '      another agent.',
+    '      (conflict)',
+    'fix   Ask it to release it.',
+  ]);
+  expect(print({})).toEqual([
+    'error The lock is held by another agent. (conflict)',
+    'fix   Ask it to release it.',
   ]);
 });
 
