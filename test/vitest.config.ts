@@ -52,7 +52,7 @@ const light = [
   'homes/postgres/messaging/!(redis-cluster|redis-faults|two-servers).test.ts',
   'homes/postgres/commit/!(crash).test.ts',
   'homes/postgres/workspaces/!(servers).test.ts',
-  'mcp/!(conformance|stdio).test.ts',
+  'mcp/!(conformance|stdio|idle-stop).test.ts',
   'messaging/{clock-repair,doors,links,own-rooms,restart,rules,writes}.test.ts',
   'secrets/*.test.ts',
   'stores/*.test.ts',

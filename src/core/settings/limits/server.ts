@@ -4,7 +4,9 @@ import { type LimitGroup, timerSecondsMax } from './definition.js';
 export const serverLimits = {
   idleStopSeconds: {
     default: 600,
+    setting: true,
     positive: true,
+    max: timerSecondsMax,
     about: 'Seconds without a request or an open stream before a server that "stoa mcp" started stops.',
   },
   streamsMax: { default: 5_000, setting: true, about: 'Open event streams on one server.' },
