@@ -6,6 +6,7 @@ import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { validate } from '../core/validate.js';
 import { version } from '../version.js';
+import { namingOf, unnamed } from './callers.js';
 import { tools } from './tools/index.js';
 
 export const serverInfo = { name: 'stoa', title: 'Stoa', version };
@@ -31,18 +32,35 @@ export async function answerCall(
   if (tool === undefined)
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
-    // A program may use the name of an agent that has its own key.
-    await stoa.registry.agents.checkOwnName(caller);
-    const seen = saw(stoa, caller);
+    const acting = await actingIn(stoa, caller, name);
+    const seen = saw(stoa, acting);
     // Every output schema is an object.
-    const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<
-      string,
-      unknown
-    >;
+    const structured = (await tool.run(
+      { stoa, caller: acting, signal },
+      validate(tool.input, input),
+    )) as Record<string, unknown>;
     await seen;
     return { content: contentOf(structured), structuredContent: structured };
   } catch (thrown) {
     return { isError: true, content: contentOf({ error: failureOf(stoa, thrown) }) };
+  }
+}
+
+/**
+ * The name of a client may belong to an agent with a key of its own, also since the last call. A client that keeps its
+ * name in a session then chooses another name with the tool `agents`, and can do nothing else.
+ */
+async function actingIn(stoa: Stoa, caller: Caller, tool: string): Promise<Caller> {
+  try {
+    await stoa.registry.agents.checkOwnName(caller);
+    return caller;
+  } catch (error) {
+    if (!(error instanceof StoaError) || namingOf(caller)?.isKept !== true) throw error;
+    if (tool === 'agents') return unnamed(caller);
+    throw new StoaError(error.code, error.message, {
+      fix: 'Choose another name: call agents with action "register" and a name that no agent has.',
+      details: { ...error.details },
+    });
   }
 }
 

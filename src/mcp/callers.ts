@@ -71,6 +71,14 @@ export function namingOf(caller: Caller): Naming | undefined {
   return namings.get(caller);
 }
 
+/** The caller without its name, for a client that chooses another one. */
+export function unnamed(caller: Caller): Caller {
+  const naming = namings.get(caller);
+  const own = { ...caller, agent: null };
+  if (naming !== undefined) namings.set(own, naming);
+  return own;
+}
+
 /** Names for a session without one that no agent of the user has. */
 export async function freeNames(
   stoa: Stoa,

@@ -6,6 +6,7 @@ import {
   ProtocolErrorCode,
   ResourceNotFoundError,
   Server,
+  type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
@@ -50,14 +51,23 @@ export function createMcpServer(stoa: Stoa, subscriptions?: Subscriptions): Serv
     ),
   );
   server.setRequestHandler('resources/list', (request, context) =>
-    refusing(stoa, () => listResources(stoa, callerOf(server, context), request.params?.cursor)),
+    refusing(stoa, async () =>
+      listResources(stoa, await readerOf(stoa, server, context), request.params?.cursor),
+    ),
   );
   server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates }));
   server.setRequestHandler('resources/read', (request, context) =>
-    refusing(stoa, () => read(stoa, callerOf(server, context), request.params.uri)),
+    refusing(stoa, async () => read(stoa, await readerOf(stoa, server, context), request.params.uri)),
   );
   if (subscriptions !== undefined) addSubscriptions(server, stoa, subscriptions);
   return server;
+}
+
+/** Reads are recorded under the name of their reader, too. */
+async function readerOf(stoa: Stoa, server: Server, context: ServerContext): Promise<Caller> {
+  const caller = callerOf(server, context);
+  await stoa.registry.agents.checkOwnName(caller);
+  return caller;
 }
 
 async function read(stoa: Stoa, caller: Caller, uri: string) {

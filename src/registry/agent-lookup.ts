@@ -119,7 +119,7 @@ function refuseOwnName(agent: string, identities: readonly string[]): void {
     'forbidden',
     `The agent "${agent}" signs with its own key, so a token cannot act as this agent.`,
     {
-      fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
+      fix: 'Use another name (Stoa-Agent, --agent), or sign the request with the key of the agent.',
       details: { agent },
     },
   );

@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AgentKeys, Stoa } from '../../src/client/index.js';
+import { type AgentClient, AgentKeys, Stoa } from '../../src/client/index.js';
 import { signedFetch } from '../../src/client/transport/signed-fetch.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations, type Generation } from './client.js';
@@ -159,6 +159,44 @@ test('an agent with a key is kept present by its own signature alone', async () 
   expect(await youOf(bearer)).toBe(you);
   expect(await presences()).toEqual(before);
   await Promise.all([mcp.close(), bearer.close()]);
+});
+
+/** An agent of alice gets a key of its own, and signs from then on. */
+async function giveKey(name: string): Promise<AgentClient> {
+  const keys = await AgentKeys.generate();
+  const agent = new Stoa({ url: running.url }).agent(keys);
+  await agent.register({ name });
+  const { agents } = new Stoa({ url: running.url, token: running.alice });
+  const { agent_id } = await agents.get(name);
+  await agents.link(agent_id, await agent.consent(agent_id));
+  return agent;
+}
+
+test('a session whose agent gets a key of its own continues under another name, and the agent keeps its claim', async () => {
+  const mcp = await TestClient.connect(running.url, running.alice, 'legacy');
+  const you = String(await youOf(mcp));
+  await mcp.ok('tasks', { action: 'create', project: 'keyed-later', command: 'build' });
+  const claim = await mcp.ok('work', { action: 'claim', project: 'keyed-later' });
+  const task = claim.task.id;
+  const signed = await giveKey(you);
+
+  const report = { action: 'complete', task, fence: claim.fence };
+  const refused = (await mcp.call('work', report)).value;
+  expect(refused).toMatchObject({ code: 'forbidden', details: { agent: you } });
+  expect(refused.fix).toContain('call agents with action "register"');
+  await expect(mcp.client.readResource({ uri: 'stoa://data/default/any' })).rejects.toThrow('its own key');
+  expect((await mcp.call('agents', { action: 'register', name: you })).value.code).toBe('forbidden');
+
+  const answer: object = await mcp.ok('agents', { action: 'register', name: 'renamed-session' });
+  expect(answer).toMatchObject({ you: 'renamed-session' });
+  await mcp.ok('remember', { key: 'after-the-key', value: 1 });
+  expect((await mcp.ok('recall', { key: 'after-the-key' })).items[0].createdByAgent).toBe('renamed-session');
+  expect((await mcp.call('work', report)).value).toMatchObject({
+    code: 'forbidden',
+    details: { holder: you },
+  });
+  expect((await signed.tasks.complete(task, { fence: claim.fence })).status).toBe('completed');
+  await mcp.close();
 });
 
 test('a client keeps its name if the registration of another one is refused', async () => {

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmdirSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { generations } from './client.js';
+import { ProtocolError } from '@modelcontextprotocol/client';
+import { AgentKeys, Stoa } from '../../src/client/index.js';
+import { type TestClient, generations } from './client.js';
 import { useStdio } from './stdio.js';
 import { eventually } from '../until.js';
 
@@ -11,6 +14,26 @@ function youIn(answer: object): unknown {
 }
 
 const stdio = useStdio();
+
+/** The error of a call: a result of the tool, or an error of the protocol. */
+async function outcomeOf(client: TestClient, name: string, input: Record<string, unknown>): Promise<string> {
+  try {
+    return JSON.stringify((await client.call(name, input)).value).replaceAll('\\"', '"');
+  } catch (error) {
+    return error instanceof ProtocolError ? `${error.message} ${JSON.stringify(error.data)}` : String(error);
+  }
+}
+
+/** An agent of the default user gets a key of its own. */
+async function giveKey(data: string, name: string): Promise<void> {
+  const lock = JSON.parse(await readFile(join(data, 'stoa.lock'), 'utf8')) as { url: string };
+  const token = (await readFile(join(data, 'operator.token'), 'utf8')).trim();
+  const signer = new Stoa({ url: lock.url }).agent(await AgentKeys.generate());
+  await signer.register({ name });
+  const { agents } = new Stoa({ url: lock.url, token });
+  const { agent_id } = await agents.get(name);
+  await agents.link(agent_id, await signer.consent(agent_id));
+}
 
 function call(id: number, name: string, input: object): string {
   return `${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: input } })}\n`;
@@ -79,6 +102,42 @@ describe.each(generations)('sessions of the %s protocol', (generation) => {
     );
     expect(await nameOf(two)).toBe(`scout-${generation}`);
     await Promise.all([one.close(), two.close()]);
+  });
+});
+
+describe.each(generations)('a %s client whose agent gets a key of its own', (generation) => {
+  test('continues under another name, unless it was given this one', { timeout: 120_000 }, async () => {
+    const data = await stdio.data();
+    const [chosen, given] = [
+      await stdio.connect(data, [], generation),
+      await stdio.connect(data, ['--agent', 'scout'], generation),
+    ];
+    const [name] = [String(youIn(await chosen.ok('agents', { action: 'register' })))];
+    await given.ok('agents', { action: 'register' });
+    for (const each of [name, 'scout']) await giveKey(data, each);
+
+    for (let step = 0; step < 2; step += 1)
+      await expect(outcomeOf(given, 'remember', { key: 'k', value: 1 })).resolves.toContain(
+        'The agent "scout" signs with its own key',
+      );
+    const refusal = await outcomeOf(chosen, 'remember', { key: 'k', value: 1 });
+    expect(refusal).toContain(`The agent "${name}" signs with its own key`);
+    if (generation === 'legacy') {
+      expect(refusal).toContain('call agents with action');
+      await chosen.ok('agents', { action: 'register', name: 'another' });
+    } else expect(refusal).toContain('Send the call again');
+    await chosen.ok('remember', { key: 'k', value: 2 });
+    expect((await chosen.ok('recall', { key: 'k' })).items[0]).toMatchObject({
+      value: 2,
+      createdByAgent: expect.not.stringMatching(new RegExp(`^${name}$`)) as string,
+    });
+    // The session of a restarted server is opened again, without the name that was lost.
+    if (generation === 'legacy') {
+      await giveKey(data, 'another');
+      process.kill(await stdio.ownerOf(data), 'SIGKILL');
+      expect(youIn(await chosen.ok('agents'))).toMatch(/^test-client-/);
+    }
+    await Promise.all([chosen.close(), given.close()]);
   });
 });
 

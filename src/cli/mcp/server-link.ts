@@ -21,12 +21,16 @@ export class ServerLink {
   #server: Promise<ServerAddress> | undefined;
   session: string | undefined;
   protocolVersion: string | undefined;
-  /** The name of the agent that the client is: from the server, or chosen for it. */
+  /** The name of the agent that the client is: given, from the server, or chosen for it. */
   agent: string | undefined;
+  /** The name that the client was given; it stays. */
+  readonly #given: string | undefined;
 
   /** `findServer` is called again when the server is gone. */
-  constructor(findServer: () => Promise<ServerAddress>) {
+  constructor(findServer: () => Promise<ServerAddress>, agent: string | undefined) {
     this.#findServer = findServer;
+    this.#given = agent;
+    this.agent = agent;
   }
 
   address(): Promise<ServerAddress> {
@@ -54,7 +58,8 @@ export class ServerLink {
       signal,
       headers: {
         ...headers,
-        ...this.#agentHeader(),
+        // The name of a session is in the session.
+        ...(session === null && this.#agentHeader()),
         accept: method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream',
         ...(session !== null && { 'mcp-session-id': session }),
         ...(this.protocolVersion !== undefined && { 'mcp-protocol-version': this.protocolVersion }),
@@ -65,6 +70,13 @@ export class ServerLink {
     const named = response.headers.get('stoa-agent');
     if (named !== null) this.agent = decodeURIComponent(named);
     return response;
+  }
+
+  /** The name belongs to another agent now. True if the client can continue under another name. */
+  loseName(): boolean {
+    if (this.#given !== undefined || this.agent === undefined) return false;
+    this.agent = undefined;
+    return true;
   }
 
   /** A read in the name of the agent, which renews its presence. Without a server, nothing is sent. */

@@ -50,8 +50,7 @@ export class StdioBridge {
 
   constructor(options: StdioBridgeOptions) {
     this.#options = options;
-    this.#link = new ServerLink(() => options.findServer());
-    this.#link.agent = options.agent;
+    this.#link = new ServerLink(() => options.findServer(), options.agent);
     this.#presence = new Presence(this.#link, options.say);
   }
 
@@ -173,8 +172,18 @@ export class StdioBridge {
       this.#learn(message, body);
       this.#answer(text);
     } else if (!response.ok) {
-      throw failureOfAnswer(response.status, body);
+      throw this.#refusalOf(response.status, body);
     }
+  }
+
+  /** The agent of the client may get a key of its own, which the client does not have. */
+  #refusalOf(status: number, body: unknown): StoaError {
+    const failure = failureOfAnswer(status, body);
+    const isOfName = failure.details?.['agent'] === this.#link.agent;
+    if (failure.code !== 'forbidden' || !isOfName || !this.#link.loseName()) return failure;
+    return new StoaError('forbidden', failure.message, {
+      fix: 'Send the call again: the next call of this client has another name.',
+    });
   }
 
   /** Remembers what later requests and a reopened session need. */
@@ -214,14 +223,16 @@ export class StdioBridge {
   async #openAgain(): Promise<void> {
     if (this.#initialize === undefined) return;
     const { signal } = this.#ended;
-    const opened = await this.#link.send('POST', signal, this.#initialize, null);
-    await opened.text();
+    const open = () => this.#link.send('POST', signal, this.#initialize, null);
+    let opened = await open();
+    // A name that the client was not given may belong to an agent with a key of its own now.
+    if (opened.status === 403 && this.#link.loseName()) {
+      await opened.body?.cancel();
+      opened = await open();
+    }
+    const text = await opened.text();
     const session = opened.headers.get('mcp-session-id');
-    if (session === null)
-      throw new StoaError(
-        'unreachable',
-        `The server refused to open another session (status ${opened.status}).`,
-      );
+    if (session === null) throw failureOfAnswer(opened.status, parsed(text));
     await this.#sendAgain({ jsonrpc: '2.0', method: 'notifications/initialized' }, session);
     for (const uri of this.#subscribed)
       await this.#sendAgain(
@@ -273,15 +284,18 @@ export class StdioBridge {
 }
 
 function failureOfAnswer(status: number, body: unknown): StoaError {
-  const { detail, fix } = (typeof body === 'object' && body !== null ? body : {}) as {
+  // An answer with another status than 2xx is a problem of RFC 9457.
+  const { detail, fix, details } = (typeof body === 'object' && body !== null ? body : {}) as {
     detail?: unknown;
     fix?: unknown;
+    details?: Record<string, unknown>;
   };
   return new StoaError(
     status === 401 ? 'unauthenticated' : status === 403 ? 'forbidden' : 'unreachable',
     typeof detail === 'string' ? detail : `The server answered ${status}.`,
     {
       ...(typeof fix === 'string' && { fix }),
+      ...(typeof details === 'object' && { details }),
     },
   );
 }
