@@ -69,7 +69,7 @@ export interface RegistryPort {
   /** Refuses a commit if the agent has another version; an agent that does not exist has version 0. */
   requireAgentVersion(scope: UserScope, agentId: string, version: number): Step<void>;
 
-  heartbeat(scope: UserScope, agentId: string, holder: string, guard: WriteGuard): Step<CountedLease>;
+  heartbeat(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Step<CountedLease>;
   /** Without a holder, for any holder. */
   releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Step<void>;
   /** Refuses a commit if the lease has another number; without a lease the number is 0. */

@@ -124,12 +124,12 @@ export class RegistrySteps {
     return this.#port.requireAgentVersion(userScopeOf(caller, this.#limits), parseAgentId(agentId), version);
   }
 
-  /** The holder is the one named, else the identity or agent that calls, else the agent itself. */
+  /** The holder is the one named, else the identity or agent that calls, else the agent under its own name. */
   heartbeat(caller: Caller, agentId: string, input: HeartbeatInput = {}): Step<{ lease: LeaseAnswer }> {
     requireWriteScope(caller);
     const id = parseAgentId(agentId);
-    const { holder = caller.identity ?? caller.agent ?? id } = validate(heartbeatSchema, input);
-    checkHolder(holder, this.#limits);
+    const { holder = caller.identity ?? caller.agent } = validate(heartbeatSchema, input);
+    if (holder !== null) checkHolder(holder, this.#limits);
     return (
       this.#port
         .heartbeat(scopeOf(caller, id, this.#limits), id, holder, guardOf(caller))

@@ -193,6 +193,17 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
       expect(await opened.findings()).toEqual([]);
     });
 
+    it('keep their lease when a heartbeat names no holder, also under another name', async () => {
+      const { registry } = await bench.open();
+      await registry.recordAgentCall({ ...alice, agent: 'scout' });
+      const own = { holder: 'scout', fence: 1 };
+      expect((await registry.heartbeat(alice, 'scout')).lease).toMatchObject(own);
+      expect((await registry.heartbeat({ ...alice, agent: 'scout' }, 'scout')).lease).toMatchObject(own);
+      await registry.updateAgent(alice, 'scout', { name: 'ranger' });
+      expect((await registry.getAgent(alice, 'ranger')).lease).toMatchObject({ holder: 'ranger', fence: 1 });
+      expect((await registry.heartbeat(alice, 'ranger')).lease).toMatchObject({ holder: 'ranger', fence: 1 });
+    });
+
     it('give their lease to a holder that sends heartbeats, and then live by these', async () => {
       const opened = await bench.open();
       const { registry } = opened;

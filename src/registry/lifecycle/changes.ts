@@ -75,6 +75,7 @@ export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: nu
       spec: { ...before.record.spec, ...change.spec },
     },
     meta: { ...before.meta, labels: change.labels ?? before.meta.labels, errorMessage },
+    lease: change.name === undefined ? before.lease : renamedLease(before, change.name),
   };
   if (JSON.stringify(after) === JSON.stringify(before)) return before;
   after.record.updated_at = Math.max(nowMs, before.record.updated_at);
@@ -84,6 +85,11 @@ export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: nu
     after.meta.activeAtMs = nowMs;
   }
   return after;
+}
+
+/** A lease that the agent holds under its own name. */
+function renamedLease({ lease, record }: StoredAgent, name: string): Lease | null {
+  return lease?.holder === record.name ? { ...lease, holder: name } : lease;
 }
 
 /** Throws `version_conflict` if the caller expects another version. */

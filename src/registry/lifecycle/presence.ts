@@ -44,15 +44,17 @@ export function firstLease(fenceOfDeleted: number): Lease | null {
   return fenceOfDeleted === 0 ? null : { ...noLease, fence: fenceOfDeleted + 1 };
 }
 
+/** Without a holder, the agent holds its own lease, under its name: as after a call of the agent. */
 export function heartbeat(
   agent: StoredAgent,
-  holder: string,
+  given: string | null,
   guard: WriteGuard,
   times: LeaseTimes,
   limits: Limits,
   nowMs: number,
 ): PresenceOutcome & { lease: Lease } {
   checkFence(agent.lease, guard.fence, times, nowMs);
+  const holder = given ?? agent.record.name;
   const { lease: current, ended } = settledOf(agent, agent.lease, times, nowMs);
   const lease = withTimer(beat(current, holder, times, nowMs), times, nowMs);
   return {

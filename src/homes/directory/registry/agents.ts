@@ -277,6 +277,7 @@ export class AgentVerbs {
       writeMeta(tx, agent);
       countAbsence(tx, before, agent);
     } else writeAgent(tx, before, agent);
+    if (agent.lease !== null && agent.lease !== before.lease) writeLease(tx, agent.record, agent.lease);
     for (const change of changes) tx.change(change);
     return agent;
   }

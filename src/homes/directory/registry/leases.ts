@@ -47,7 +47,7 @@ export class LeaseVerbs {
     checkFence(agent.lease, fence, this.times(), tx.nowMs);
   }
 
-  heartbeat(tx: Transaction, agent: StoredAgent, holder: string, guard: WriteGuard): Lease {
+  heartbeat(tx: Transaction, agent: StoredAgent, holder: string | null, guard: WriteGuard): Lease {
     const outcome = heartbeat(agent, holder, guard, this.times(), this.#limits, tx.nowMs);
     this.#store(tx, agent, outcome);
     return outcome.lease;

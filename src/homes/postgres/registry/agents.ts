@@ -189,7 +189,7 @@ export async function heartbeat(
   work: RegistryWork,
   userId: string | null,
   agentId: string,
-  holder: string,
+  holder: string | null,
   guard: WriteGuard,
 ): Promise<Lease> {
   const agent = await work.requireLocked(userId, agentId);
