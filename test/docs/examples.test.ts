@@ -41,6 +41,13 @@ interface Program {
 let running: Running;
 let directory: string;
 
+/** What the programs opened. A program that ends has closed it; a module has not. */
+const opened: { close(): Promise<void> }[] = [];
+vi.stubGlobal('noted', (stoa: (typeof opened)[number]) => {
+  opened.push(stoa);
+  return stoa;
+});
+
 beforeAll(async () => {
   running = await Running.start();
   directory = await mkdtemp(join(tmpdir(), 'stoa-examples-'));
@@ -89,12 +96,16 @@ test('every example compiles against the types that are shipped', async () => {
   expect(programs.length).toBeGreaterThan(5);
 });
 
-test.each(programs)('$name runs', async ({ file }) => {
+test.each(programs)('$name runs, and runs again on the same data', async ({ file }) => {
   const { token } = await running.stoa.identity.createToken(operatorCaller(), file, {}, null);
   vi.stubEnv('STOA_TOKEN', token);
   const talk = vi.spyOn(console, 'log').mockReturnValue();
   try {
-    await import(join(generated, `${file}.ts`));
+    // Another address is another module.
+    for (const run of ['first', 'second']) {
+      await import(`${join(generated, `${file}.ts`)}?${run}`);
+      for (const stoa of opened.splice(0)) await stoa.close();
+    }
   } finally {
     talk.mockRestore();
   }
@@ -128,5 +139,6 @@ function placed(code: string, file: string): string {
       (_, entry: string) => `from '../../../src/${entries[entry] ?? entry}.js'`,
     )
     .replaceAll(/http:\/\/127\.0\.0\.1:\d+/g, running.url)
-    .replaceAll("'./data'", `'${join(directory, file)}'`);
+    .replaceAll("'./data'", `'${join(directory, file)}'`)
+    .replaceAll(/await openStoa\((.*)\)/g, 'noted(await openStoa($1))');
 }

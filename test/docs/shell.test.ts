@@ -7,21 +7,24 @@ import { ids, kindOf, machine, patternOf, stepsOf } from './terminal.js';
 
 const program = useProgram();
 
-test('the commands of README.md print what it shows, from the first write to the restored backup', async () => {
+test('the commands of README.md print what it shows, and work again on the same data', async () => {
   const { server, run, place } = await machine(program, 'first', 'data');
   const steps = (await blocksOf('README.md')).filter(({ kind }) => kind === 'console').flatMap(stepsOf);
   expect(steps.length).toBeGreaterThan(14);
   const newest = new Map<string, string>();
-  let exports = '';
-  for (const { command, shown } of steps) {
-    if (command.startsWith('export ')) {
-      exports += `${command}\n`;
-      continue;
-    }
+  const exports = steps
+    .flatMap(({ command }) => (command.startsWith('export ') ? [`${command}\n`] : []))
+    .join('');
+  const done = new Set<string>();
+  for (const { command, shown } of [...steps, ...steps]) {
+    // A restore never overwrites a directory.
+    const isAgain = done.has(command);
+    if (command.startsWith('export ') || (isAgain && command.includes(' restore '))) continue;
+    done.add(command);
     const output = await run(exports + place(command).replaceAll(ids, (id) => newest.get(kindOf(id)) ?? id));
     // The first id in the output is the one that the command created.
     for (const [id] of Array.from(output.matchAll(ids)).toReversed()) newest.set(kindOf(id), id);
-    if (shown !== '') expect(output, command).toMatch(patternOf(shown));
+    if (shown !== '' && !isAgain) expect(output, command).toMatch(patternOf(shown));
   }
   await server.end('SIGTERM');
 }, 180_000);
