@@ -9,6 +9,7 @@ import { questionTests } from './questions.js';
 import { scheduleTests } from './schedule.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
+import { taskRuleTests } from './task-rules.js';
 import { taskTests } from './tasks.js';
 import { workspaceTests } from './workspaces.js';
 import { writeTests } from './writes.js';
@@ -25,6 +26,7 @@ export function workspacesConformance(
   secretTests(runner, name, open);
   sessionTests(runner, name, open);
   taskTests(runner, name, open);
+  taskRuleTests(runner, name, open);
   claimTests(runner, name, open);
   labelTests(runner, name, open);
   scheduleTests(runner, name, open);
