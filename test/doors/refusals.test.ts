@@ -254,6 +254,54 @@ describe('a private room', () => {
   });
 });
 
+/** An agent of its own for each door: an agent may make ten rooms an hour. */
+const posterOf = (door: string): string => `poster-${door}`;
+
+test('a post to the name of a deleted room makes another room with the key, and says so on every door', async () => {
+  const deleted = async (door: string): Promise<string> => {
+    const [poster, name] = [ada.client(posterOf(door)), `gone-${door}`];
+    const { id } = await poster.rooms.create({ name, key: roomKey });
+    await poster.room(name, roomKey).post('before');
+    await poster.rooms.delete(name);
+    return id;
+  };
+  const former = Object.fromEntries(
+    await Promise.all(
+      ['http', 'sdk', 'cli', 'mcp', 'commit', 'mcpCommit'].map(
+        async (door) => [door, await deleted(door)] as const,
+      ),
+    ),
+  );
+  const key = roomKey;
+  const posted = {
+    http: await ada.http(
+      posterOf('http'),
+      'POST',
+      '/v1/rooms/gone-http/messages',
+      { body: 'x' },
+      { 'x-aicq-room-key': key },
+    ),
+    sdk: await ada.sdk(posterOf('sdk'), (stoa) => stoa.room('gone-sdk', key).post('x')),
+    cli: await ada.cli(posterOf('cli'), 'post', 'gone-cli', 'x', '--key', key),
+    mcp: await ada.mcp(posterOf('mcp'), 'post', { room: 'gone-mcp', text: 'x', key }),
+    commit: await ada.commit(posterOf('commit'), { op: 'room.post', room: 'gone-commit', body: 'x', key }),
+    mcpCommit: await ada.mcp(posterOf('mcpCommit'), 'commit', {
+      operations: [{ op: 'room.post', room: 'gone-mcpCommit', text: 'x', key }],
+    }),
+  };
+  expectAll(posted, 'ok', '"room_created"');
+  for (const [door, { text }] of Object.entries(posted)) {
+    const room = await ada.client('scout').rooms.get(`gone-${door}`);
+    expect(room).toMatchObject({ is_private: true, message_count: 1 });
+    expect(room.id).not.toBe(former[door]);
+    expect(text).toContain(room.id);
+    // The deleted room stays deleted under its id.
+    expect((await ada.sdk('scout', (stoa) => stoa.room(former[door] ?? '', key).post('x'))).code).toBe(
+      'not_found',
+    );
+  }
+});
+
 test('somebody from outside under the name of a member is marked on every door', async () => {
   const outsider = new Stoa({ url }).agent(await AgentKeys.generate());
   await outsider.register({ name: 'scout' });

@@ -194,8 +194,9 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
     });
 
     it('keep their lease when a heartbeat names no holder, also under another name', async () => {
-      const { registry } = await bench.open();
-      await registry.recordAgentCall({ ...alice, agent: 'scout' });
+      const opened = await bench.open();
+      const { registry } = opened;
+      await write(opened, scout);
       const own = { holder: 'scout', fence: 1 };
       expect((await registry.heartbeat(alice, 'scout')).lease).toMatchObject(own);
       expect((await registry.heartbeat({ ...alice, agent: 'scout' }, 'scout')).lease).toMatchObject(own);
