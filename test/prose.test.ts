@@ -49,6 +49,7 @@ const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bby turns\b/, 'alternately'],
   [/\b(?:is|are) not there\b/, 'is missing, does not exist'],
   [/\b(?:[Tt]hrows|[Rr]efuses|[Aa]nswers|[Uu]ndefined|[Nn]ull|[Ff]alse|[Tt]rue) where\b/, 'if'],
+  [/\b(?:[Oo]nly|[Mm]issing|[Ee]mpty|promise|nothing|is 0) where\b/, 'if'],
 ];
 
 interface Prose {
@@ -104,14 +105,17 @@ function unnamedLimits(file: string, source: string): string[] {
   });
 }
 
-/** Errors that state a rule as a fact about the request: "Filters work on documents only." */
+/**
+ * Errors that state a rule as a fact about the request: "Filters work on documents only.", "A name must be
+ * short." A sentence about the request may stand before the rule.
+ */
 function bareRules(file: string, source: string): string[] {
-  const site = /new StoaError\(\s*'\w+',\s*(?:'([^'\\\n]*) only\.'|"([^"\\\n]*) only\."|`([^`\\]*) only\.`)/g;
+  const site = /new StoaError\(\s*'\w+',\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|`([^`\\]*)`)/g;
+  const rule = /^(?:An?|Each|Every|Only)\b[^.:]*\b(?:can only|cannot|must|needs?)\b|^[^.]* only\.$/;
   return [...source.matchAll(site)].flatMap((found) => {
-    const before = found[1] ?? found[2] ?? found[3] ?? '';
-    // A sentence about the request may stand before the rule.
-    if (before.includes('. ')) return [];
-    return [`${relative(root, file)}:${source.slice(0, found.index).split('\n').length}: "${before} only."`];
+    const sentence = found[1] ?? found[2] ?? found[3] ?? '';
+    if (!rule.test(sentence)) return [];
+    return [`${relative(root, file)}:${source.slice(0, found.index).split('\n').length}: "${sentence}"`];
   });
 }
 
@@ -144,7 +148,8 @@ describe('plain English', () => {
 
   test('an error does not state a rule as a fact', () => {
     expect(checked.flatMap((file) => bareRules(file, readFileSync(file, 'utf8')))).toEqual([]);
-    expect(bareRules('x.ts', "throw new StoaError('x', 'Filters work on documents only.');")).toHaveLength(1);
+    for (const rule of ['Filters work on documents only.', 'A name must be short.'])
+      expect(bareRules('x.ts', `throw new StoaError('x', '${rule}');`)).toHaveLength(1);
   });
 
   test.each([

@@ -20,9 +20,9 @@ export interface CommitHome {
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep>;
   /** Shows messages that are delivered after the write as they stand in their rooms. */
   delivered?(operations: readonly Operation[], results: readonly unknown[]): Promise<unknown[]>;
-  /** Messages that wait for delivery; missing where messages are part of the write. */
+  /** Messages that wait for delivery; missing if messages are part of the write. */
   outbox?(): Promise<OutboxFacts>;
-  /** Ends the delivery of messages; missing where messages are part of the write. */
+  /** Ends the delivery of messages; missing if messages are part of the write. */
   close?(): Promise<void>;
 }
 

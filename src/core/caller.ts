@@ -36,7 +36,7 @@ export const fullScopes: Scopes = { write: true, namespaces: null };
 /** Throws if the caller's credentials can only read. */
 export function requireWriteScope({ scopes }: Pick<Caller, 'scopes'>): void {
   if (!scopes.write)
-    throw new StoaError('forbidden', 'These credentials can only read.', {
+    throw new StoaError('forbidden', 'The request writes, but its credentials can only read.', {
       fix: 'Use a token with the write scope.',
     });
 }

@@ -9,7 +9,7 @@ export type Withheld = 'secret' | 'size' | 'unknown';
 
 export interface AnswerKept {
   fingerprint: string;
-  /** Missing where only the fact is stored that the request was carried out. */
+  /** Missing if only the fact is stored that the request was carried out. */
   results?: unknown[];
   /** Why the answer itself is not stored. */
   withheld?: Withheld;

@@ -1,4 +1,4 @@
-/** Removes expired documents in the background, where the database does not do it. */
+/** Removes expired documents in the background, if the database does not do it. */
 import type { Limits } from '../core/settings/limits.js';
 import { Periodic } from '../core/waiting/periodic.js';
 import type { DataPort } from './port.js';

@@ -17,7 +17,7 @@ export interface Scope {
 
 /**
  * A document as backends store it. The value stays the JSON text that was written, so its numbers and key
- * order do not change. It is parsed only where code needs a part of it.
+ * order do not change. It is parsed only if code needs a part of it.
  */
 export interface DocumentRecord {
   userId: string;

@@ -67,9 +67,13 @@ export function changedSettings(before: NamespaceSettings, change: SettingsChang
     embed_fields: change.embed_fields === undefined ? before.embed_fields : change.embed_fields,
   };
   if (after.embed && !after.index)
-    throw new StoaError('invalid_request', 'A namespace that is not indexed cannot have vectors.', {
-      fix: 'Set index to true, or embed to false, in the same request.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      'The namespace would have vectors (embed is true) and no index (index is false).',
+      {
+        fix: 'Set index to true, or embed to false, in the same request.',
+      },
+    );
   return after;
 }
 

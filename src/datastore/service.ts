@@ -106,7 +106,7 @@ export class DataService {
 
   /**
    * The whole document with its value as JSON text, for routes that only pass it on. Returned without a
-   * promise where the backend reads synchronously. It may be shared, so callers must not change it.
+   * promise if the backend reads synchronously. It may be shared, so callers must not change it.
    */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
@@ -145,7 +145,7 @@ export class DataService {
     return this.#write(caller, options, this.steps.set(caller, namespace, key, value, options));
   }
 
-  /** All or nothing where the backend supports it. Otherwise each key has its own result. */
+  /** All or nothing if the backend supports it. Otherwise each key has its own result. */
   async setMany(
     caller: Caller,
     namespace: string,
@@ -320,7 +320,7 @@ export class DataService {
     return new DataNamespace(this, caller, namespace);
   }
 
-  /** Starts removing expired documents, where the database does not do it. */
+  /** Starts removing expired documents, if the database does not do it. */
   start(): void {
     this.#sweep.start();
   }

@@ -10,7 +10,7 @@ const excerptCharacters = 240;
 const leadCharacters = 40;
 /** Pieces of a text are shown one after the other. */
 const between = ' · ';
-/** Matched words that are looked at. A long text may have thousands. */
+/** The most matched words that are examined. A long text may have more. */
 const matchesMax = 2_000;
 
 interface Match {

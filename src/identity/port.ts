@@ -10,8 +10,8 @@ export interface TokenWithUse {
 /** A home also reports each token that was removed, once that is durable, so that it can be forgotten. */
 export interface IdentityPort {
   /**
-   * Refuses a second spelling of a known user with `conflict`. Answers without a promise where the user is
-   * known already: every request asks.
+   * Refuses a second spelling of a known user with `conflict`. Every request asks, so the answer is not a
+   * promise if the user is already known.
    */
   checkUser(user: string): void | Promise<void>;
   /** Refuses with `quota_exceeded` beyond `perUserMax` tokens. */

@@ -99,7 +99,7 @@ export class IdentityService {
   }
 
   /**
-   * The principal of a bearer token, without a promise where the token is cached. Throws `unauthenticated`
+   * The principal of a bearer token, without a promise if the token is cached. Throws `unauthenticated`
    * for a token that is unknown, revoked or expired.
    */
   authenticate(token: string): ProvenPrincipal | Promise<ProvenPrincipal> {

@@ -22,7 +22,7 @@ export class LongWork {
 
   /**
    * A repeat while the work runs waits for it, and a later one gets the kept answer. The answer is
-   * kept after the work: where the server dies before that, a repeat does the work again.
+   * kept after the work: if the server dies before that, a repeat does the work again.
    */
   async once<T>(caller: Caller, idempotency: Idempotency | null, work: () => Promise<T>): Promise<T> {
     if (idempotency === null) return work();

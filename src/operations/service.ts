@@ -25,7 +25,7 @@ import type {
 } from './model.js';
 import type { Archive, OperationsPort } from './port.js';
 
-/** Rows of a family that the status counts where the engine does not know their number. */
+/** Rows of a family that the status counts if the engine does not know their number. */
 const statusEntriesMax = 10_000;
 
 export interface OperationsOptions {

@@ -95,7 +95,7 @@ export interface RegistryPort {
     status: SessionStatus | undefined,
     page: KeyedPageRequest,
   ): Promise<KeyedPage<SessionRecord>>;
-  /** With an agent, only where the session is that agent's. */
+  /** With an agent, only if the session belongs to that agent. */
   closeSession(
     scope: UserScope,
     agentId: string | null,

@@ -95,7 +95,7 @@ export class RegistrySessions {
     });
   }
 
-  /** With an agent, only where the session is that agent's. */
+  /** With an agent, only if the session belongs to that agent. */
   async get(caller: Caller, sessionId: string, agent?: string): Promise<SessionAnswer> {
     const id = parseSessionId(sessionId);
     const ofAgent = agent === undefined ? undefined : await this.#agents.idOf(caller, agent);

@@ -159,7 +159,7 @@ export class RegistrySteps {
       .map(sessionAnswer);
   }
 
-  /** A signed agent closes its own sessions only. With an agent, only where the session is that agent's. */
+  /** A signed agent closes its own sessions only. With an agent, only if the session belongs to that agent. */
   closeSession(caller: Caller, sessionId: string, agentId?: string): Step<SessionAnswer> {
     requireWriteScope(caller);
     const id = parseSessionId(sessionId);

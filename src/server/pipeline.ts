@@ -266,14 +266,18 @@ class RoutePipeline {
       if (request.headers[name.toLowerCase()] === undefined) continue;
       throw new StoaError(
         'invalid_request',
-        `This route does not support ${name}, because it does not write one versioned record.`,
+        `The request has ${name}, which this route does not support: it does not write one versioned record.`,
         { fix: `Remove the ${name} header, or write one record at a time.` },
       );
     }
     if (this.#keySupport === 'refused' && request.headers['idempotency-key'] !== undefined)
-      throw new StoaError('invalid_request', 'This route does not support Idempotency-Key.', {
-        fix: 'Remove the header. If an answer is lost, read the record before you send the request again.',
-      });
+      throw new StoaError(
+        'invalid_request',
+        'The request has an Idempotency-Key, which this route does not support.',
+        {
+          fix: 'Remove the header. If an answer is lost, read the record before you send the request again.',
+        },
+      );
     return {
       stoa,
       streams,
@@ -352,7 +356,7 @@ function unsupportedPreconditions({ creates, versioned }: Route): readonly strin
   return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
-/** A key is ignored only where a repeat is harmless. */
+/** A key is ignored only if a repeat is harmless. */
 function keySupportOf({ creates, takesKey, method, writes, repeatable }: Route) {
   if (creates || takesKey) return 'taken';
   return method === 'POST' && writes && !repeatable ? 'refused' : 'ignored';

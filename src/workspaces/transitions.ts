@@ -34,7 +34,7 @@ export function checkTaskTransition(from: TaskStatus, to: TaskStatus): void {
 
 function check(entity: Entity, from: string, to: string, allowed: readonly string[]): void {
   if (allowed.includes(to)) return;
-  throw new StoaError('invalid_transition', `A ${entity} cannot change from ${from} to ${to}.`, {
+  throw new StoaError('invalid_transition', `The ${entity} is ${from} and cannot become ${to}.`, {
     fix:
       allowed.length === 0
         ? `The status ${from} is final.`

@@ -16,7 +16,7 @@ import {
 
 export type { Column } from './table.js';
 
-/** Columns of a table where the output is not a terminal. */
+/** Columns of a table if the output is not a terminal. */
 const plainColumns = 80;
 
 type OutputStream = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };

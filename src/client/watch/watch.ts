@@ -115,7 +115,7 @@ async function* snapshot<Item, Change>(
   return { position: at, view };
 }
 
-/** The reader knows the position only where there was a snapshot. */
+/** The reader knows the position only if there was a snapshot. */
 async function* live<Item, Change>(
   changes: ChangesClient,
   source: WatchSource<Item, Change>,

@@ -186,7 +186,7 @@ function checkTogether(config: Config): void {
   if (embedder.includes(null) && embedder.some((value) => value !== null)) {
     throw new StoaError(
       'invalid_config',
-      'An embedder needs embedder_url, embedder_model and embedder_dimensions; only some of them are set.',
+      'Only some of embedder_url, embedder_model and embedder_dimensions are set.',
       { fix: 'Set all three, or none of them to search by words only.' },
     );
   }

@@ -107,7 +107,7 @@ export class StorePort implements DataPort {
   readonly requireVersion: DataPort['requireVersion'] = () => {
     throw new StoaError(
       'unsupported',
-      `A version cannot be checked together with other writes: the documents are in ${this.capabilities.backend}, beside the home.`,
+      `The request checks a version together with other writes, but the documents are in ${this.capabilities.backend}, beside the home.`,
       { fix: 'Send the write of the document alone, with its version in If-Match.' },
     );
   };

@@ -44,7 +44,7 @@ export function mergeDocument(
   };
 }
 
-/** `current` is 0 where there is no document. */
+/** `current` is 0 if there is no document. */
 export function checkVersion(key: string, current: number, expected: ExpectedVersion): void {
   if (expected === null || expected === current || (expected === 'any' && current > 0)) return;
   const found = current === 0 ? 'the document does not exist' : `the current version is ${current}`;

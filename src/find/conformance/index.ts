@@ -32,7 +32,7 @@ export interface FindBench {
 export interface FindTarget {
   /** Opens an empty home whose clock `advance` moves. */
   open(): Promise<FindBench & { advance(ms: number): void; close(): Promise<void> }>;
-  /** Another server on the same home; missing where a home has one server. */
+  /** Another server on the same home; missing if a home has one server. */
   second?(): Promise<FindBench>;
   /** Documents of the corpus. */
   readonly documents: number;

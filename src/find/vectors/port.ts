@@ -67,7 +67,7 @@ export interface VectorPort {
   readonly method: () => Promise<string>;
   search(search: VectorSearch): Promise<VectorAnswer>;
   /**
-   * Whether this server looks for waiting documents in this interval. Missing where a home has one server. Servers that
+   * Whether this server looks for waiting documents in this interval. Missing if a home has one server. Servers that
    * can embed now take other turns than those that cannot.
    */
   takeTurn?(canEmbed: boolean, intervalMs: number): Promise<boolean>;

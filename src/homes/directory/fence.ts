@@ -57,7 +57,7 @@ function checkInLeaseStore(home: Store, check: (tx: Transaction) => void): void 
   if (outcome === undefined)
     throw new StoaError(
       'overloaded',
-      'The lease cannot be checked: its store has too many waiting transactions.',
+      'The lease cannot be checked: the store of the lease accepts no more waiting transactions (transactionsWaitingMax).',
       {
         fix: 'Try again shortly.',
       },

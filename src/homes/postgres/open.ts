@@ -218,7 +218,7 @@ function openRing(secretKeys: string | undefined): Promise<KeyRing> {
   if (secretKeys === undefined || secretKeys.trim() === '')
     throw new StoaError(
       'invalid_config',
-      'A Stoa on PostgreSQL has no key ring: STOA_SECRET_KEYS is not set.',
+      'STOA_SECRET_KEYS is not set. A Stoa on PostgreSQL has no other key ring.',
       {
         fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
       },

@@ -90,9 +90,13 @@ const recall = defineTool({
   run: async ({ stoa, caller, signal }, input) => {
     const { key: asked, query, namespace: ns } = input;
     if ((asked === undefined) === (query === undefined))
-      throw new StoaError('invalid_request', 'recall needs either key or query.', {
-        fix: 'Send key to read the entry with that name, or query to search.',
-      });
+      throw new StoaError(
+        'invalid_request',
+        `The call has ${query === undefined ? 'neither key nor query' : 'both key and query'}.`,
+        {
+          fix: 'Send key to read the entry with that name, or query to search.',
+        },
+      );
     if (query !== undefined) return recalled({ stoa, caller, signal }, { ...input, query });
     const keys = [...new Set([asked ?? []].flat())];
     if (keys.length > stoa.limits.mcpKeysMax)
@@ -136,7 +140,7 @@ const list = defineTool({
     const page = { ...asked, signal };
     if (ns === undefined) {
       if (prefix !== undefined || values !== undefined)
-        throw new StoaError('invalid_request', 'prefix and values cannot be used without a namespace.', {
+        throw new StoaError('invalid_request', 'The call has prefix or values, but no namespace.', {
           fix: 'Add namespace; it is "default" for keys stored without one.',
         });
       const { items, next_cursor } = await stoa.data.listNamespaces(caller, page);

@@ -45,7 +45,7 @@ export class RoomKeys {
    * saves a bcrypt for each request.
    */
   readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
-  /** Keys that are being checked, by their counters. Each may be wrong. */
+  /** The checks that run now, by the counter of wrong keys that each may raise. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
   constructor(port: MessagingPort, limits: Limits) {

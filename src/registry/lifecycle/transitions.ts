@@ -63,7 +63,7 @@ const verbGoals: Readonly<Record<AgentVerb, AgentState>> = {
 export function checkTransition(from: AgentState, to: AgentState): void {
   const allowed = transitions[from];
   if (allowed.includes(to)) return;
-  throw new StoaError('invalid_transition', `An agent that is ${from} cannot become ${to}.`, {
+  throw new StoaError('invalid_transition', `The agent is ${from} and cannot become ${to}.`, {
     fix: `An agent that is ${from} can become ${allowed.join(', ')}.`,
     details: { from, to, allowed },
   });
@@ -77,7 +77,7 @@ export function verbPath(verb: AgentVerb, from: AgentState): readonly AgentState
   const starts = Object.keys(verbPaths[verb]);
   throw new StoaError(
     'invalid_transition',
-    `An agent that is ${from} cannot ${verb}: its status would become ${to}.`,
+    `The agent is ${from} and cannot ${verb}: its status would become ${to}.`,
     {
       fix: `An agent can ${verb} when it is ${starts.join(', ')}.`,
       details: { from, to, verb },
@@ -90,7 +90,7 @@ export function stateForSession(from: AgentState): AgentState | null {
   if (from === 'running') return null;
   if (from === 'idle') return 'running';
   if (from === 'hibernating' || from === 'stopped') return 'provisioning';
-  throw new StoaError('conflict', `A session cannot be opened on an agent that is ${from}.`, {
+  throw new StoaError('conflict', `The agent is ${from}, so a session cannot be opened on it.`, {
     fix:
       from === 'error'
         ? 'Start or restart the agent first.'
@@ -107,7 +107,7 @@ export function isAtRest(status: AgentState): boolean {
 /** Only an agent at rest can be deleted. */
 export function checkDeletable(status: AgentState): void {
   if (isAtRest(status)) return;
-  throw new StoaError('conflict', `An agent that is ${status} cannot be deleted.`, {
+  throw new StoaError('conflict', `The agent is ${status}, so it cannot be deleted.`, {
     fix: 'Stop it first: an agent can be deleted when it is stopped or in error.',
     details: { status, allowed: ['stopped', 'error'] },
   });

@@ -44,7 +44,9 @@ export function checkedBody(
     return checked(route.body, value, 'body', errors, fieldErrorsMax, listItemsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
   if (!isEmpty)
-    throw new StoaError('invalid_request', 'This route does not accept a body.', { fix: 'Send no body.' });
+    throw new StoaError('invalid_request', 'The request has a body, which this route does not accept.', {
+      fix: 'Send no body.',
+    });
   return undefined;
 }
 

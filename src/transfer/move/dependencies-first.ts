@@ -7,7 +7,7 @@ const scanned = 500;
 
 /**
  * A task is written after the tasks that it depends on: one that is missing counts as completed. Ids grow
- * with time, so a store lists tasks in this order. Only where servers with different clocks made them, a task
+ * with time, so a store lists tasks in this order. Only if servers with different clocks made them, a task
  * may come before one that it depends on. Such tasks are left out of the first round over the store, and
  * follow in further rounds.
  */

@@ -72,7 +72,7 @@ test('a route that would act twice refuses a key, and a route that is safe to re
     running.ask('POST', `/v1/agents/${json.agent_id}/${verb}`, { as: running.alice, headers });
   expect((await ask('start')).json).toMatchObject({
     status: 400,
-    detail: 'This route does not support Idempotency-Key.',
+    detail: 'The request has an Idempotency-Key, which this route does not support.',
   });
   expect((await ask('heartbeat')).status).toBe(200);
 });

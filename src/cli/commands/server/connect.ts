@@ -101,7 +101,7 @@ function quoted(text: string): string {
   return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** The shell replaces `~` only where no quotes are. */
+/** The shell replaces `~` only outside quotes. */
 function inShell(path: string): string {
   return path.startsWith('~/') ? `~/${quoted(path.slice(2))}` : quoted(path);
 }

@@ -93,7 +93,7 @@ export class UserVerbs {
   require(reader: Reader, key: Buffer): StoredUser {
     const user = this.read(reader, key);
     if (user === undefined)
-      throw new StoaError('not_found', 'The user does not exist.', {
+      throw new StoaError('not_found', `There is no user ${key.toString('hex')}.`, {
         fix: 'Check the user id. A user is created by its first write.',
       });
     return user;

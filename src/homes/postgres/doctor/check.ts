@@ -8,7 +8,7 @@ export interface Check {
   readonly family: string;
   readonly kind: DamageKind;
   readonly find: string;
-  /** Missing where only a backup can help. */
+  /** Missing if only a backup can help. */
   readonly repair?: {
     readonly about: string;
     readonly statement: string;

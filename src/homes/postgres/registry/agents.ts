@@ -248,7 +248,7 @@ async function callAgain(work: RegistryWork, agent: StoredAgent, untilMs: number
   return outcome.agent;
 }
 
-/** Absent agents are counted only where the user has as many agents as it may have. */
+/** Absent agents are counted only if the user has as many agents as it may have. */
 async function checkRoom(work: RegistryWork, { record, agents, agentsMax }: LockedUser): Promise<void> {
   const most = agentsMax ?? work.limits.agentsPerUserMax;
   if (agents < most) return;

@@ -187,7 +187,7 @@ async function agentObstacle(
   const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
   const agentsMax = given ?? agentsPerUserMax;
   const counted = (known?.agents ?? 0) + (coming?.newBefore ?? 0);
-  // Absent agents are counted only where it matters.
+  // Absent agents are counted only if it matters.
   const isRoom = counted < agentsMax || counted - (await absentAgents(on, userIdOf(user))) < agentsMax;
   return isRoom ? null : tooManyAgents(user, agentsMax);
 }

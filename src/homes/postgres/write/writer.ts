@@ -171,7 +171,7 @@ export class PostgresWriter implements Writer {
     const { result, work } = await transaction(
       sql,
       async (tx) => {
-        // A second attempt follows only where the database has refused the first one.
+        // A second attempt follows only if the database has refused the first one.
         await last?.runAfterRollback();
         const opened = new Work(tx, clock, limits, caller, checkFence, { keyed, agents });
         last = opened;

@@ -160,7 +160,7 @@ export function ownRoomTests(
       expect((await create(bob, { name: 'once' })).json).toMatchObject({ owner: 'bob' });
     });
 
-    it('are open to everyone only where their creator says so', async () => {
+    it('are open to everyone only if their creator says so', async () => {
       const { json } = await create(ada, { name: 'market', public: true });
       expect(json).toMatchObject({ owner: null, public: true });
       await post(ada, json.id, 'fresh fish');

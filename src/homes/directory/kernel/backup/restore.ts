@@ -54,7 +54,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   if (options.engine === 'memory')
     throw new StoaError(
       'invalid_request',
-      'A backup cannot be restored into the engine "memory", which stores nothing on disk.',
+      'The engine of the target is "memory", which stores nothing on disk.',
       { fix: 'Leave out --engine, or choose lmdb or rocksdb.' },
     );
   await checkTarget(options.target);

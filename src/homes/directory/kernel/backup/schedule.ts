@@ -181,7 +181,7 @@ async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Pro
 }
 
 /**
- * Empty where no backup matches this store: the data directory is a copy, or was set back to before the first
+ * Empty if no backup matches this store: the data directory is a copy, or was set back to before the first
  * backup.
  */
 async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDescription[]> {

@@ -157,10 +157,14 @@ function decoded<T>(log: string, decode: () => T): T {
     return decode();
   } catch (error) {
     if (error instanceof StoaError) throw error;
-    throw new StoaError('serialization', `A record of the ${log} cannot be read: ${messageOf(error)}.`, {
-      fix: 'Restore a backup into a new directory with "stoa restore".',
-      cause: error,
-    });
+    throw new StoaError(
+      'serialization',
+      `The ${log} has a record that cannot be read: ${messageOf(error)}.`,
+      {
+        fix: 'Restore a backup into a new directory with "stoa restore".',
+        cause: error,
+      },
+    );
   }
 }
 

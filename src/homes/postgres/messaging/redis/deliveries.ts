@@ -17,8 +17,9 @@ export interface MessageDelivery {
   /** The name under which Redis remembers the message; null if no repeat is expected. */
   readonly delivery: string | null;
   /**
-   * The bytes of its author: `limited` by the minute; `promised` by a commit that could not ask Redis, so they
-   * count but are not refused; or `counted` by the commit.
+   * How the bytes count against the author's limit for a minute. `limited`: more than the limit is refused.
+   * `promised`: they count, but are never refused, because the commit is done. `counted`: the commit counted
+   * them.
    */
   readonly bytes: 'limited' | 'promised' | 'counted';
 }
