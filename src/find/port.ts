@@ -48,21 +48,6 @@ export interface IndexAnswer {
   readonly isComplete: boolean;
 }
 
-/** What the index of a home can do, for `GET /v1/server` and the docs. */
-export interface FindCapabilities {
-  /** `same-commit`: a write is in the index when it is acknowledged. `after-write`: right after it. */
-  readonly documents: 'same-commit' | 'after-write';
-  /** True: documents that other programs wrote are found after `stoa reindex`. */
-  readonly needsReindex: boolean;
-}
-
-/** `store`: the documents of a store beside the home; null if the home has the documents. */
-export function findCapabilities(store: object | null): FindCapabilities {
-  return store === null
-    ? { documents: 'same-commit', needsReindex: false }
-    : { documents: 'after-write', needsReindex: true };
-}
-
 /** What is filed again: a user's things, and of those one namespace; null means all. */
 export interface ReindexScope {
   readonly user: string | null;
@@ -88,7 +73,6 @@ export interface IndexSize {
 }
 
 export interface FindPort {
-  readonly capabilities: FindCapabilities;
   /** The documents are in a store beside the home. Called before the home starts. */
   useStore(current: CurrentDocuments): void;
   search(search: IndexSearch): Promise<IndexAnswer>;

@@ -153,8 +153,7 @@ describe.each(cases)('documents in $store beside the home $home', ({ home, store
     expect((await opened.stoa.operations.examine(false)).findings).toEqual([]);
 
   test('an acknowledged write is found by the next search, and a deleted document is not', async () => {
-    const { data, stoa } = opened;
-    expect(stoa.find.port.capabilities).toEqual({ documents: 'after-write', needsReindex: true });
+    const { data } = opened;
     await data.set(
       ada,
       'notes',

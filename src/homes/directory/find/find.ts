@@ -6,7 +6,6 @@ import type { CurrentDocuments } from '../../../datastore/document-store/current
 import type { Scope } from '../../../datastore/model.js';
 import type { EntryName, FindKind } from '../../../find/model.js';
 import {
-  type FindCapabilities,
   type FindPort,
   type IndexAnswer,
   type IndexSearch,
@@ -15,7 +14,6 @@ import {
   type ReindexReport,
   type ReindexScope,
   type SearchedParts,
-  findCapabilities,
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
@@ -119,10 +117,6 @@ export class DirectoryFind implements FindPort {
     });
     expireStoreEntries(kernel);
     this.#openedAtMs = kernel.nowMs();
-  }
-
-  get capabilities(): FindCapabilities {
-    return findCapabilities(this.#current);
   }
 
   useStore(current: CurrentDocuments): void {

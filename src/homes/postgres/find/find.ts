@@ -6,7 +6,6 @@ import { Periodic } from '../../../core/waiting/periodic.js';
 import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { FindKind } from '../../../find/model.js';
 import {
-  type FindCapabilities,
   type FindPort,
   type IndexAnswer,
   type IndexSearch,
@@ -14,7 +13,6 @@ import {
   type OnReindexed,
   type ReindexReport,
   type ReindexScope,
-  findCapabilities,
 } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
@@ -96,10 +94,6 @@ export class PostgresFind implements FindPort {
       run: () => this.#round(intervalMs),
       onError: (error) => onError(error, filingAbout),
     });
-  }
-
-  get capabilities(): FindCapabilities {
-    return findCapabilities(this.#current);
   }
 
   useStore(current: CurrentDocuments): void {

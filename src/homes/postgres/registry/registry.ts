@@ -2,7 +2,6 @@
  * The registry in PostgreSQL. Each write verb of the port returns a step. Any number of servers share the
  * tables.
  */
-import type { Caller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Writer } from '../../../core/write.js';
 import { makeSessionId } from '../../../registry/ids.js';
@@ -17,7 +16,6 @@ import { PostgresStep, type RowName } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import * as agents from './agents.js';
 import { RegistryCallers } from './callers.js';
-import { checkCallerFence } from './fence.js';
 import * as links from './links.js';
 import * as lists from './lists.js';
 import { migrateRegistry } from './schema.js';
@@ -154,11 +152,6 @@ export class PostgresRegistry implements RegistryPort {
     const agent = await this.getAgent(user, agentId);
     checkFence(agent?.lease ?? null, fence, this.#leaseTimes(), this.nowMs());
   };
-
-  /** `checkFence` inside a write. The lease is locked, so it cannot change before the write commits. */
-  checkCallerFence(work: Work, caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Promise<void> {
-    return checkCallerFence(work, caller, this.#options.clock);
-  }
 
   readonly openSession: RegistryPort['openSession'] = (scope, agentId, sessionId, guard) => {
     const id = sessionId ?? makeSessionId(this.nowMs());

@@ -1,4 +1,5 @@
 /** A registry on a real PostgreSQL, with a clock that the test controls. */
+import { checkCallerFence } from '../../../../src/homes/postgres/registry/fence.js';
 import { documentsOf } from '../../../../src/homes/postgres/datastore/counts.js';
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
@@ -42,13 +43,14 @@ export async function openPostgresRegistryBench(
   const url = options.url ?? new URL((await emptyPostgres()).url);
   const limits = limitsWith(options.limits ?? {});
   const clock = { nowMs: startMs };
+  const given = options.realClock === true ? undefined : () => clock.nowMs;
   const sql = await openPostgres(url, { limits, connectionsMax: 8 });
   await migrateAnswers(sql);
   await migrateFeed(sql);
   const port = await openPostgresRegistry({
     sql,
     limits,
-    ...(options.realClock !== true && { clock: () => clock.nowMs }),
+    ...(given && { clock: given }),
   });
   limitStatements(sql, limits);
   const lost: string[] = [];
@@ -60,7 +62,7 @@ export async function openPostgresRegistryBench(
     sql,
     limits,
     clock: new DatabaseClock(sql, () => port.nowMs() - Date.now()),
-    checkFence: (work, caller) => port.checkCallerFence(work, caller),
+    checkFence: (work, caller) => checkCallerFence(work, caller, given),
     agents: port.callers,
     checkTables: () => undefined,
     documentsOf,
