@@ -160,6 +160,8 @@ export class DataVerbs {
     const through = last === undefined ? null : namesOf(last.key).key;
     if (deleted > 0) tx.change(namespaceCleared(scope, deleted, after, through));
     if (through !== null) return { deleted, after: through };
+    // Documents that were written behind the steps have their agents here.
+    if (tx.get(families.namespaces, namespaceKey(scope)) !== undefined) return { deleted, after: null };
     const agents = Array.from(
       tx.range(families.agents, { ...prefixRange(documentKey(scope, '')), limit }),
       ({ key }) => key,

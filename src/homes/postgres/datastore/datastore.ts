@@ -182,11 +182,13 @@ export class PostgresDataStore implements DataPort {
       );
       const deleted = Number(gone?.deleted ?? 0);
       const through = keys.length === limit ? (keys.at(-1)?.key ?? null) : null;
+      // Documents that were written behind the steps have their agents here.
       if (through === null)
-        await work.rows('DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2', [
-          scope.user,
-          scope.namespace,
-        ]);
+        await work.rows(
+          `DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2
+            AND NOT EXISTS (SELECT FROM agent_data_store WHERE "userId" = $1 AND namespace = $2)`,
+          [scope.user, scope.namespace],
+        );
       if (deleted > 0) work.announce(namespaceCleared(scope, deleted, after, through));
       return { deleted, after: through };
     });
