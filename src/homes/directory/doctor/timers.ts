@@ -12,13 +12,20 @@ export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Ge
     yield missingRow(kernelFamilies.timers, key, problem, (tx) => tx.schedule(timer));
 }
 
+/** The latest time of each timer, as of a number of the redo log. */
+interface LatestTimes {
+  readonly lsn: number;
+  readonly times: ReadonlyMap<string, number>;
+}
+
 /**
  * Timers that may be set for several times: records share a timer, or the time of a record has changed. The
- * exact timer is looked up first. Only if it is missing, all timers are read, once.
+ * exact timer is looked up first. Only if it is missing, all timers are read, and again if one is missing there
+ * that may have been set since.
  */
 export class SharedTimers {
   readonly #kinds: ReadonlySet<string>;
-  readonly #latest = new WeakMap<Store, Map<string, number>>();
+  readonly #latest = new WeakMap<Store, LatestTimes>();
 
   constructor(kinds: Iterable<string>) {
     this.#kinds = new Set(kinds);
@@ -36,20 +43,25 @@ export class SharedTimers {
     { orAny }: { orAny: boolean },
   ): Generator<Damage> {
     if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined) return;
-    const latestMs = this.#latestOf(store).get(nameOf(timer));
-    if (latestMs !== undefined && (orAny || latestMs >= timer.atMs)) return;
+    const isSet = ({ times }: LatestTimes): boolean => {
+      const latestMs = times.get(nameOf(timer));
+      return latestMs !== undefined && (orAny || latestMs >= timer.atMs);
+    };
+    const known = this.#latest.get(store);
+    if (known !== undefined && isSet(known)) return;
+    if (known?.lsn !== store.newestLsn && isSet(this.#read(reader, store))) return;
     yield missingRow(kernelFamilies.timers, timerKey(timer), problem, (tx) => tx.schedule(timer));
   }
 
-  #latestOf(store: Store): Map<string, number> {
-    const known = this.#latest.get(store);
-    if (known !== undefined) return known;
-    const latest = new Map<string, number>();
-    for (const { key } of store.range(kernelFamilies.timers, {})) {
+  #read(reader: Reader, store: Store): LatestTimes {
+    const times = new Map<string, number>();
+    for (const { key } of reader.range(kernelFamilies.timers, {})) {
       if (!isTimerKey(key)) continue;
       const timer = timerOf(key);
-      if (this.#kinds.has(timer.kind)) latest.set(nameOf(timer), timer.atMs);
+      if (this.#kinds.has(timer.kind)) times.set(nameOf(timer), timer.atMs);
     }
+    // Plain reads see only durable rows.
+    const latest = { lsn: reader === store ? store.lsn : store.newestLsn, times };
     this.#latest.set(store, latest);
     return latest;
   }

@@ -88,31 +88,43 @@ export async function* examine(
       const page = Array.from(
         store.range(check.family, { ...(after !== undefined && { gt: after }), limit }),
       );
-      yield* checkRows(store, (reader) => inspectPage(check, reader, page, store), options);
+      const last = page.at(-1);
+      if (last === undefined) break;
+      const bounds = { ...(after !== undefined && { gt: after }), lte: last.key };
+      yield* checkRows(store, pageInspection(check, store, page, bounds), options);
       options.onRows?.(page.length);
       await slices.pause();
-      const last = page.at(-1);
-      if (last === undefined || page.length < limit) break;
+      if (page.length < limit) break;
       after = last.key;
     }
     yield* checkRows(store, (reader) => check.conclude?.(reader, store) ?? [], options);
   }
 }
 
-/**
- * One page in its current state. A row that makes a check throw is damage too, and does not stop the
- * examination.
- */
-function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], store: Store): Generator<Found> {
-  for (const { key, value } of page) {
-    const now = reader === store ? value : reader.get(check.family, key);
-    if (now === undefined) continue;
+/** Inspects one page: first the rows that were just read, and each time after that the rows as they are then. */
+function pageInspection(
+  check: Check,
+  store: Store,
+  page: readonly Entry[],
+  bounds: RangeOptions,
+): (reader: Reader) => Iterable<Found> {
+  let justRead: readonly Entry[] | undefined = page;
+  return (reader) => {
+    const rows = justRead ?? Array.from(reader.range(check.family, bounds));
+    justRead = undefined;
+    return inspectRows(check, reader, rows, store);
+  };
+}
+
+/** A row that makes a check throw is damage too, and does not stop the examination. */
+function* inspectRows(check: Check, reader: Reader, rows: readonly Entry[], store: Store): Generator<Found> {
+  for (const entry of rows) {
     try {
-      yield* check.inspect(reader, { key, value: now }, store);
+      yield* check.inspect(reader, entry, store);
     } catch (error) {
       yield beyondRepair(
         check.family,
-        key,
+        entry.key,
         'unreadable',
         `The row or one of its index rows cannot be read: ${messageOf(error)}.`,
       );

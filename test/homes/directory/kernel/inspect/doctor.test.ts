@@ -122,3 +122,30 @@ test('a count is repaired correctly under concurrent writes', async () => {
   await Promise.all(writes);
   expect(text(store, 'count', others)).toBe(String(rows + added));
 });
+
+test('a row that is written with what it counts, during a long look at both, is not reported', async () => {
+  const store = await storeWithItems();
+  let count = rows;
+  const write = (): Promise<void> =>
+    store.transact((tx) => {
+      count += 1;
+      tx.put(items, bytes(`row-${count}`), bytes('v'));
+      tx.put(others, countKey, bytes(String(count)));
+    });
+  await write();
+  const check: Check = {
+    family: others,
+    *inspect(reader, { key, value }) {
+      let counted = 0;
+      yield* eachRow(reader, items, {}, () => {
+        counted += 1;
+        if (counted % 200 !== 1) return;
+        setImmediate(() => void write());
+        const startedMs = performance.now();
+        while (performance.now() - startedMs < 3);
+      });
+      if (value.toString() !== String(counted)) yield wrongRow(others, key, 'Wrong.', () => undefined);
+    },
+  };
+  for await (const finding of examine(store, [check])) expect(finding).toBeUndefined();
+});
