@@ -75,6 +75,30 @@ it('a holder is refused if its task got a new holder while it waited', async () 
   expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', output: null });
 });
 
+it.each(['cancelled', 'released'])(
+  'a task that is claimed for the first time while its cancellation or release waits is %s with its lease',
+  async (verb) => {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const [task] = await makeTasks(bench.service, ada, sessionId, 1);
+    const { id } = task!;
+    const { claiming, ending } = await transaction(sql, async (tx) => {
+      // Reads go on; the claim has locked its task, and waits to write its lease.
+      await query(tx, 'LOCK TABLE workspaces.leases IN SHARE MODE');
+      const claimed = bench.service.claimTask({ ...ada, agent: 'first' }, projectId);
+      await standStill(1);
+      const ended =
+        verb === 'cancelled' ? bench.service.cancelTask(ada, id, {}) : bench.service.releaseTask(ada, id, {});
+      await standStill(2);
+      return { claiming: claimed, ending: ended };
+    });
+    expect(await claiming).toMatchObject({ task: { id } });
+    expect(await ending).toMatchObject({ status: verb === 'cancelled' ? 'cancelled' : 'pending' });
+    expect(await query(sql, 'SELECT holder FROM workspaces.leases WHERE task_id = $1', [id])).toEqual([
+      { holder: null },
+    ]);
+  },
+);
+
 it('a completion whose task got a new holder does not undo those that share its transaction', async () => {
   const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 4);

@@ -68,7 +68,11 @@ export async function lockTask(work: WorkspacesWork, owner: Owner, id: string): 
   const row = owner === null ? await lockOfAnyOwner(work, id) : await work.lookUp(lockedTasks, { owner, id });
   if (row === undefined) throw notFound('task', id);
   work.readClock(row);
-  return taskPathOf(row);
+  const path = taskPathOf(row);
+  // Its first claim was committed while this waited for the lock, and the lease is from before.
+  if (path.held.lease === undefined && heldStatuses.includes(path.held.task.status))
+    path.held = { ...path.held, lease: await lockLease(work, path) };
+  return path;
 }
 
 const lockedTasks = loadRows({
