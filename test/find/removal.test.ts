@@ -8,6 +8,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { kernelOf } from '../kernel-of.js';
 import { sharedHome } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 const ada = operatorCaller('ada');
 /** Blocks store a word without the beginning that it shares with the word before, so tests look for its end. */
@@ -99,5 +100,26 @@ describe.each(['lmdb', 'rocksdb', 'PostgreSQL'] as const)('text that is gone, on
     await vi.waitFor(async () => expect(await hasText()).toBe(false), { timeout: 30_000, interval: 200 });
     expect((await stoa.operations.examine(false)).findings).toEqual([]);
     expect((await find.find(ada, { q: 'heron', limit: 100 })).items).toHaveLength(21);
+  });
+
+  test('of rooms that are deleted or keep their messages for a shorter time leaves the rows of the index', async () => {
+    const { rooms } = stoa.messaging;
+    const roomWith = async (name: string, body: string): Promise<string> => {
+      const { id } = await rooms.create(ada, { name, is_private: false, key: '', owner: 'ada' }, null);
+      await rooms.post(ada, { room: id }, () => ({ body, pid: '' }), null);
+      return id;
+    };
+    const deleted = await roomWith('deleted', word);
+    const shorter = await roomWith('shorter', word);
+    const kept = await roomWith('kept', 'heron');
+    await stoa.find.port.reindex({ user: null, namespace: null }, () => undefined);
+    await eventually(async () => expect(await hasText()).toBe(true), 200);
+    await rooms.delete(ada, deleted);
+    await rooms.update(ada, shorter, { retentionSeconds: 1 });
+    await rooms.update(ada, kept, { retentionSeconds: 3_600 });
+    await eventually(async () => expect(await hasText()).toBe(false), 200);
+    await eventually(async () => expect((await stoa.operations.examine(false)).findings).toEqual([]), 200);
+    const found = await stoa.find.find(ada, { q: 'heron', limit: 100 });
+    expect(found.items.filter(({ kind }) => kind === 'messages')).toHaveLength(1);
   });
 });

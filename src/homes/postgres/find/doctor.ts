@@ -304,9 +304,10 @@ class OwnerExamination {
     const names = suspects.map(({ name }) => name);
     const marked = await query<EntryName>(
       tx,
-      `SELECT DISTINCT m.kind, m.collection, m.id FROM find.marks m
+      // A mark without an id is one of a whole room.
+      `SELECT DISTINCT wanted.kind, wanted.collection, wanted.id FROM find.marks m
         JOIN unnest($2::text[], $3::text[], $4::text[]) AS wanted (kind, collection, id)
-          ON m.kind = wanted.kind AND m.collection = wanted.collection AND m.id = wanted.id
+          ON m.kind = wanted.kind AND m.collection = wanted.collection AND m.id IN (wanted.id, '')
         WHERE m.owner = $1`,
       [
         this.#owner,

@@ -18,6 +18,7 @@ import { tryLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { MessageReader } from './messages.js';
+import { isRoomMark, markMessagesOf } from './room-marks.js';
 import { readEntries } from './records.js';
 import {
   BlockRows,
@@ -69,6 +70,12 @@ export class Filing {
         [owner, marksPerStep],
       );
       if (marks.length === 0) return { filed: 0, isMore: false };
+      const ofRooms = marks.filter(isRoomMark);
+      if (ofRooms.length > 0) {
+        await markMessagesOf(work, new Set(ofRooms.map(({ collection }) => collection)));
+        await deleteMarks(work, owner, ofRooms);
+        return { filed: ofRooms.length, isMore: true };
+      }
       // Read after the marks: a write that is not seen here has a mark that is not deleted here.
       const { names, entries } = await this.#read(work, owner, distinct(marks));
       const isFiled = new Set(names.map(nameKey));
@@ -76,10 +83,7 @@ export class Filing {
       await this.#bury(work, owner, names);
       const alive = entries.filter(({ expiresAtMs }) => (expiresAtMs ?? Infinity) > this.#options.nowMs());
       if (alive.length > 0) await insertEntries(work, owner, alive);
-      await work.rows('DELETE FROM find.marks WHERE owner = $1 AND mark = ANY($2::bigint[])', [
-        owner,
-        filed.map(({ mark }) => mark),
-      ]);
+      await deleteMarks(work, owner, filed);
       return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerStep };
     });
   }
@@ -181,6 +185,13 @@ export class Filing {
 async function isAlone(work: Work, owner: string): Promise<boolean> {
   const [lock] = await work.rows<{ taken: boolean }>(tryLockKeySql('findOwner'), [owner]);
   return lock?.taken === true;
+}
+
+async function deleteMarks(work: Work, owner: string, marks: readonly MarkRow[]): Promise<void> {
+  await work.rows('DELETE FROM find.marks WHERE owner = $1 AND mark = ANY($2::bigint[])', [
+    owner,
+    marks.map(({ mark }) => mark),
+  ]);
 }
 
 async function insertEntries(work: Work, owner: string, entries: readonly WaitingEntry[]): Promise<void> {

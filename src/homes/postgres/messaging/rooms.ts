@@ -5,6 +5,7 @@ import type { NewRoom, RoomName, RoomUpdate } from '../../../messaging/port.js';
 import { refuse, requireRoomVersion, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { markRoom } from '../find/room-marks.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import { roomChanged } from '../../../messaging/changes.js';
@@ -160,8 +161,10 @@ export class PostgresRooms {
         [id, room.name, room.retentionSeconds, room.version],
       );
       work.announce(roomChanged(room, 'updated'));
-      if (room.retentionSeconds !== before.retentionSeconds)
+      if (room.retentionSeconds !== before.retentionSeconds) {
+        markRoom(work, id);
         work.afterCommit(() => this.#options.onUpdated(room));
+      }
       return room;
     });
   }
@@ -172,6 +175,7 @@ export class PostgresRooms {
       if (room !== undefined) requireRoomVersion(room, ifVersion);
       const gone = await work.rows<{ id: string }>('DELETE FROM rooms WHERE id = $1 RETURNING id', [id]);
       if (room === undefined || gone.length === 0) return false;
+      markRoom(work, id);
       work.announce(roomChanged(room, 'deleted'));
       work.afterCommit(() => this.#options.onDeleted(id));
       return true;
