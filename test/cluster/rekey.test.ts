@@ -1,0 +1,34 @@
+/** Re-keying with several servers: no server may get a secret that it cannot read. */
+import { afterEach, expect, it } from 'vitest';
+import { operatorCaller } from '../../src/core/caller.js';
+import { type Stoa, openStoa } from '../../src/index.js';
+import { sharedHome, sharedKeys } from '../servers/shared.js';
+
+const ada = operatorCaller('ada');
+const newKeys = `${'0b'.repeat(32)},${sharedKeys}`;
+const opened = new Set<Stoa>();
+afterEach(async () => {
+  for (const stoa of opened) await stoa.close();
+  opened.clear();
+});
+
+it('is refused while a live server does not have the new key, and works when it has left', async () => {
+  const { options } = await sharedHome();
+  const open = async (secretKeys: string): Promise<Stoa> => {
+    const stoa = await openStoa({ ...options, secretKeys, onError: () => undefined });
+    opened.add(stoa);
+    return stoa;
+  };
+  const old = await open(sharedKeys);
+  const { id } = await old.workspaces.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-1' });
+  const first = await open(newKeys);
+  await expect(first.secrets.rekey()).rejects.toMatchObject({ code: 'conflict' });
+  expect(await old.workspaces.revealWorkspaceKey(ada, id)).toBe('sk-1');
+  opened.delete(old);
+  await old.close();
+  await expect
+    .poll(() => first.secrets.rekey().catch(() => null))
+    .toMatchObject({ resealed: { workspaces: 1 } });
+  expect(await first.workspaces.revealWorkspaceKey(ada, id)).toBe('sk-1');
+  await expect(open(sharedKeys)).rejects.toMatchObject({ code: 'invalid_config' });
+});
