@@ -48,14 +48,15 @@ export async function answerCall(
 
 /**
  * The name of a client may belong to an agent with a key of its own, also since the last call. A client that keeps its
- * name in a session then chooses another name with the tool `agents`, and can do nothing else.
+ * name in a session then chooses another name with the tool `agents`, and can use no other tool.
  */
 async function actingIn(stoa: Stoa, caller: Caller, tool: string): Promise<Caller> {
   try {
     await stoa.registry.agents.checkOwnName(caller);
     return caller;
   } catch (error) {
-    if (!(error instanceof StoaError) || namingOf(caller)?.isKept !== true) throw error;
+    const isTaken = error instanceof StoaError && error.code === 'forbidden';
+    if (!isTaken || namingOf(caller)?.isKept !== true) throw error;
     if (tool === 'agents') return unnamed(caller);
     throw new StoaError(error.code, error.message, {
       fix: 'Choose another name: call agents with action "register" and a name that no agent has.',

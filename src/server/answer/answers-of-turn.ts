@@ -14,7 +14,7 @@ interface Answer {
  * Writing to a socket wakes the client. A client on the same machine that handles an answer faster than the
  * server makes the next one sleeps in between, and waking it costs more than making the answer. If answers
  * are written one after the other, most find it awake. With 64 connections from the same machine, a GET of a
- * document took 32 µs of processor time instead of 59.
+ * document took 30 µs of processor time instead of 46.
  */
 export class AnswersOfTurn {
   #answers: Answer[] = [];

@@ -94,9 +94,12 @@ function agentKind(
       if (holder !== undefined && !holder.equals(owner)) return ofAnotherUser(agent_id);
       const named = agentNamed(reader, owner, name);
       if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
-      const stored = holder && findAgent(reader, owner, agent_id)?.record.name;
-      if (stored !== undefined && stored !== name && holdsClaims(reader, user, [agent_id, stored]))
-        return agentHoldsTasks(stored, name);
+      const stored = holder && findAgent(reader, owner, agent_id);
+      if (stored !== undefined && stored.record.name !== name) {
+        // Claims have the stored spelling of the user, which the line may not have.
+        const holds = holdsClaims(reader, stored.meta.user, [agent_id, stored.record.name]);
+        if (holds) return agentHoldsTasks(stored.record.name, name);
+      }
       if (holder !== undefined || !countsInQuota(line)) return null;
       const agentsMax =
         coming?.agentsMax === undefined

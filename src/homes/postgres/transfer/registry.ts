@@ -198,9 +198,11 @@ async function heldName(
   { user, agent_id, name }: AgentLine,
   holdsClaims: HoldsClaims,
 ): Promise<Conflict | null> {
-  const stored = (await findAgent(on, userIdOf(user), agent_id))?.record.name;
-  if (stored === undefined || stored === name) return null;
-  return (await holdsClaims(on, user, [agent_id, stored])) ? agentHoldsTasks(stored, name) : null;
+  const stored = await findAgent(on, userIdOf(user), agent_id);
+  if (stored === undefined || stored.record.name === name) return null;
+  // Claims have the stored spelling of the user, which the line may not have.
+  const holds = await holdsClaims(on, stored.meta.user, [agent_id, stored.record.name]);
+  return holds ? agentHoldsTasks(stored.record.name, name) : null;
 }
 
 /** The user id of the scope; null for all users; undefined if no user has this spelling. */
