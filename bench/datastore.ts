@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectoryDataStore } from '../src/homes/directory/datastore/datastore.js';
-import { dataFamilies } from '../src/homes/directory/datastore/rows.js';
+import { directoryFamilies } from '../src/homes/directory/families.js';
 import { DataService } from '../src/datastore/service.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { operatorCaller } from '../src/core/caller.js';
@@ -181,7 +181,7 @@ async function openFilled(path: string, count: number): Promise<DocumentSet> {
   const kernel = await openKernel({
     dataDir: path,
     engine: 'lmdb',
-    families: [...Object.values(dataFamilies), rawFamily],
+    families: [...directoryFamilies, rawFamily],
     limits: limitsWith(),
   });
   const port = new DirectoryDataStore({ kernel });
