@@ -101,7 +101,7 @@ export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: s
 
 /**
  * The state that a message was prepared with. In a directory, its step compares it again and throws `Outdated`
- * if something has changed. PostgreSQL ignores it: a script in Redis cannot read PostgreSQL.
+ * if something has changed. PostgreSQL only takes the room from it: a script in Redis cannot read PostgreSQL.
  */
 export interface MessageBasis {
   /**
@@ -112,6 +112,8 @@ export interface MessageBasis {
   publicKey: string | null;
   /** The owner for whom the server keeps the author. */
   keptOwner: string | null;
+  /** The room, if nothing was waited for since it was read: a write outside a transaction need not read it again. */
+  room?: Room | undefined;
 }
 
 /** A message that a commit in another database has promised. */
@@ -168,6 +170,8 @@ export interface NonceClaim {
   fresh: boolean;
   /** The answer to the request waits for this. */
   durable: Promise<void>;
+  /** The rate of the counted request; null if none was counted, or the nonce was used. */
+  rate: RateDecision | null;
   /** Frees a new nonce again, because the write that it was claimed for did not happen. */
   release(): Promise<void>;
 }
@@ -310,9 +314,9 @@ export interface MessagingPort {
   useNonce(agentId: string, nonce: string): Step<void>;
   /**
    * Inserts the nonce unless it exists, in a separate write. If the store does not answer, it throws; the
-   * nonce is never accepted.
+   * nonce is never accepted. If the nonce is new, it then counts the request, where possible in the same round trip.
    */
-  claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
+  claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
   /** Removes the newest request from a counter. */
   returnRate(key: RateKey, windowSeconds: number): Promise<void>;
@@ -340,4 +344,11 @@ export interface RateKey {
   endpoint: string;
   scope: 'ip' | 'agent' | 'user';
   subject: string;
+}
+
+/** A request that counts against a rate. */
+export interface CountedRequest {
+  key: RateKey;
+  limit: number;
+  windowSeconds: number;
 }

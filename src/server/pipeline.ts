@@ -199,7 +199,9 @@ class RoutePipeline {
   #name(principal: ProvenPrincipal, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     const { stoa } = this.#services;
     const caller = callerOf(principal, request, stoa.limits);
-    const known = caller.everyUser ? undefined : stoa.identity.checkUser(caller.user);
+    // An identity without a link belongs to no user.
+    const hasUser = !caller.everyUser && caller.user !== '';
+    const known = hasUser ? stoa.identity.checkUser(caller.user) : undefined;
     const named = stoa.registry.agents.named(caller);
     return known instanceof Promise || named instanceof Promise
       ? Promise.all([named, known]).then(([acting]) => this.#admit(request, reply, acting))

@@ -9,7 +9,7 @@ import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './
 import { within } from '../../core/waiting/within.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from '../model.js';
-import type { MessagingPort, RateKey } from '../port.js';
+import type { CountedRequest, MessagingPort, RateKey } from '../port.js';
 import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
 import { refuse } from '../refusals.js';
 import type { RateDecision } from './sliding-windows.js';
@@ -144,6 +144,16 @@ export class Gate {
         : this.#take(limit, 'agent', caller.identity);
     }
     return this.#take(limit, 'ip', countedAddress(address));
+  }
+
+  /**
+   * How `take` would count a request of a signing agent, for a caller that counts it with its nonce. Undefined if it
+   * does not count by agent.
+   */
+  countedFor({ by, endpoint, limit, windowSeconds }: RateLimit, address: string, agentId: string) {
+    if (by !== 'agent' || this.isExempt(address)) return undefined;
+    const key: RateKey = { endpoint, scope: 'agent', subject: agentId };
+    return { key, limit, windowSeconds } satisfies CountedRequest;
   }
 
   /** Counts a part of another call, such as a tool or an operation of a commit, like the request of that route. */

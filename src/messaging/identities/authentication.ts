@@ -17,7 +17,8 @@ import {
 } from '../../identity/signatures-rfc9421.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { Identity } from '../model.js';
-import type { MessagingPort } from '../port.js';
+import type { CountedRequest, MessagingPort } from '../port.js';
+import type { RateDecision } from '../gate/sliding-windows.js';
 import type { CheckedSignature } from './proof.js';
 import { refuse } from '../refusals.js';
 import { canonicalUuid } from './uuid.js';
@@ -42,11 +43,15 @@ export interface CheckedSigner {
 export interface Signer extends CheckedSigner {
   /** Resolves when the nonce is on disk. The answer waits for it. */
   durable: Promise<void>;
+  /** The rate of the signer, if the request was counted when the nonce was used up. */
+  rate: RateDecision | null;
 }
 
 export interface SignatureOptions {
   /** Accept only RFC 9421: on `/v1`, or everywhere if the setting requires it. */
   messageSignaturesOnly?: boolean;
+  /** How a request of this agent counts. It is counted with its nonce, so only if the signature is valid. */
+  countedFor?: (agentId: string) => CountedRequest | undefined;
 }
 
 /** Fields that a proof may show to readers; other signed fields could contain a secret. */
@@ -84,10 +89,19 @@ export class SignatureCheck {
 
   /** A nonce is used up only if its signature is valid, and only the first request with it is accepted. */
   async verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
-    const signer = await this.check(request, options);
-    const { fresh, durable } = await this.#port.claimNonce(signer.identity.id, signer.signature.nonce);
+    return this.useNonce(await this.check(request, options), options);
+  }
+
+  /** The second half of `verify`: uses up the nonce of a valid signature. */
+  async useNonce(signer: CheckedSigner, { countedFor }: SignatureOptions): Promise<Signer> {
+    const { id } = signer.identity;
+    const { fresh, durable, rate } = await this.#port.claimNonce(
+      id,
+      signer.signature.nonce,
+      countedFor?.(id),
+    );
     if (!fresh) throw refuse('nonceUsed');
-    return { ...signer, durable };
+    return { ...signer, durable, rate };
   }
 
   /** Like `verify`, but does not use the nonce up: the write of the signed message does that. */

@@ -138,7 +138,13 @@ export class Drafts {
       checkBody(body, limits.messageBytesMax, 'messageLong'),
     );
     const parentId = pid === '' ? null : pid;
-    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash }, keeping };
+    // Only a room key and the identity of an unsigned author are waited for.
+    const isJustRead = author.signature !== null && !room.isPrivate;
+    return {
+      message: { ...message, roomId: room.id, parentId },
+      basis: { ...basis, keyHash, room: isJustRead ? room : undefined },
+      keeping,
+    };
   }
 
   /** The room belongs to the caller's user. A message with a key makes it private. */

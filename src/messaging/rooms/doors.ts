@@ -21,6 +21,8 @@ export interface RoomAccess {
 export interface RoomReference {
   room: string;
   byName?: boolean | undefined;
+  /** The look-up by this id, if it has begun. */
+  ahead?: Promise<Room | undefined> | undefined;
 }
 
 export interface EnteredRoom {
@@ -65,10 +67,10 @@ export class RoomDoors {
 
   /** The room, if it exists for the caller. A room of another user does not. */
   async find(caller: Caller | null, reference: RoomReference): Promise<Room> {
-    const { room: given, byName } = reference;
+    const { room: given, byName, ahead } = reference;
     const id = canonicalRoomId(given);
     if (id === undefined && byName !== true) throw refuse('roomId');
-    const room = id === undefined ? await this.#named(caller, given) : await this.#port.room(id);
+    const room = id === undefined ? await this.#named(caller, given) : await (ahead ?? this.#port.room(id));
     if (room !== undefined && canSeeRoom(caller, room)) return room;
     throw unknownRoom(given, id === undefined ? await this.#someNames(caller) : []);
   }

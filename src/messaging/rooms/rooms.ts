@@ -13,6 +13,7 @@ import type { RoomAccess, RoomDoors, RoomReference } from './doors.js';
 import { type MessagingSteps, type Posted, type RoomInput, writePrepared } from '../steps.js';
 import { type SearchPage, type SearchRequest, searchRooms } from './search.js';
 import { ulidTimeMs } from '../messages/ulid.js';
+import { canonicalRoomId } from '../identities/uuid.js';
 
 export interface RoomsOptions {
   writer: Writer;
@@ -42,6 +43,14 @@ export class Rooms {
   /** The room, if the caller may enter it. The operator may enter every room. */
   enter(caller: Caller | null, reference: RoomReference, access: RoomAccess): Promise<Room> {
     return this.#options.doors.enter(caller, reference, access);
+  }
+
+  /** Begins to look up the room of a post by its id. Whoever awaits it gets the error, if there is one. */
+  ahead(given: string): Promise<Room | undefined> | undefined {
+    const id = canonicalRoomId(given);
+    const looking = id === undefined ? undefined : this.#options.port.room(id);
+    looking?.catch(() => undefined);
+    return looking;
   }
 
   /** The room by its id or name, if it exists for the caller. Its messages may still need a key. */

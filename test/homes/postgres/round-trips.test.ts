@@ -3,7 +3,6 @@
  * is one trip.
  */
 import { documentsOf } from '../../../src/homes/postgres/datastore/counts.js';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
@@ -27,11 +26,12 @@ import { openSecrets } from '../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../src/workspaces/service.js';
 import { sharedPostgres } from '../../servers/shared.js';
 import { type Place, makePlace, makeTasks, userCaller } from '../../../src/workspaces/conformance/bench.js';
+import { Trips, countingProxy } from './counting-proxy.js';
 import { anyUser } from './open-domains.js';
 
 const limits = limitsWith();
 const ada = userCaller('ada');
-let trips = 0;
+const trips = new Trips();
 let sql: PostgresSql;
 let writer: PostgresWriter;
 let dataPort: PostgresDataStore;
@@ -41,40 +41,12 @@ let place: Place;
 const tokenId = '0123456789abcdef0123';
 let close: () => Promise<void>;
 
-/** A way to the server that counts requests which come after an answer. */
-async function countingProxy(url: string): Promise<{ url: string; close: () => void }> {
-  const { hostname, port } = new URL(url);
-  const proxy = createServer((inside) => {
-    const outside = connect(Number(port), hostname);
-    let answered = true;
-    inside.on('data', (chunk) => {
-      if (answered) trips += 1;
-      answered = false;
-      outside.write(chunk);
-    });
-    outside.on('data', (chunk) => {
-      answered = true;
-      inside.write(chunk);
-    });
-    for (const socket of [inside, outside])
-      socket.on('close', () => {
-        inside.destroy();
-        outside.destroy();
-      });
-  });
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  const through = new URL(url);
-  // A TCP server that listens has an AddressInfo.
-  through.port = String((proxy.address() as AddressInfo).port);
-  return { url: through.href, close: () => void proxy.close() };
-}
-
 function onError(error: unknown, about: string): void {
   expect.unreachable(`${about}: ${String(error)}`);
 }
 
 beforeAll(async () => {
-  const proxy = await countingProxy((await sharedPostgres()).url);
+  const proxy = await countingProxy((await sharedPostgres()).url, [trips]);
   // One connection, and nothing beside the requests: the feed is not numbered, and no sweep comes.
   sql = await openPostgres(new URL(proxy.url), { limits, connectionsMax: 1 });
   const clock = new DatabaseClock(sql);
@@ -127,9 +99,9 @@ async function tripsOf(act: () => Promise<unknown>): Promise<number> {
   await act();
   // What follows a commit by itself is over.
   await new Promise((resolve) => setTimeout(resolve, 50));
-  trips = 0;
+  trips.count = 0;
   await act();
-  return trips;
+  return trips.count;
 }
 
 it('a set takes two, one without an agent, and a get one', async () => {

@@ -30,6 +30,7 @@ import type {
   NewMessage,
   NewRoom,
   BlockPage,
+  CountedRequest,
   NonceClaim,
   Notice,
   OpeningMessage,
@@ -304,8 +305,10 @@ export class DirectoryMessaging implements MessagingPort {
     });
   }
 
-  async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    return this.#nonces.claim(agentId, nonce);
+  async claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim> {
+    const claim = await this.#nonces.claim(agentId, nonce);
+    if (!claim.fresh || counted === undefined) return { ...claim, rate: null };
+    return { ...claim, rate: this.#rates.take(counted.key, counted.limit, counted.windowSeconds) };
   }
 
   async takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {

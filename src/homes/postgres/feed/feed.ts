@@ -42,6 +42,7 @@ export class PostgresFeed implements Feed {
   /** What the tail in memory belongs to. Each read compares its position with the epoch in the database. */
   #epoch = '';
   #looking: Promise<void> | undefined;
+  #settle: () => Promise<void> = async () => undefined;
   #trimming: NodeJS.Timeout | undefined;
   #trim: Promise<void> = Promise.resolve();
   #closing = false;
@@ -110,8 +111,17 @@ export class PostgresFeed implements Feed {
     this.#numbering.soon();
   }
 
-  /** Numbers all committed writes first, so that the position is after every write that was acknowledged. */
+  /** `settle` is awaited before the newest position is read: it adds changes of writes that were acknowledged. */
+  settleFirst(settle: () => Promise<void>): void {
+    this.#settle = settle;
+  }
+
+  /**
+   * Numbers all committed writes first, so that the position is after every write that was acknowledged. A post through
+   * another server may follow it.
+   */
   async newest(): Promise<string> {
+    await this.#settle();
     return positionOf(await this.#numbering.now());
   }
 

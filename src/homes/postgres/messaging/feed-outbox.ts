@@ -49,6 +49,8 @@ export class FeedOutbox {
   readonly #options: FeedOutboxOptions;
   /** By list. Calls during a run share the next run. */
   readonly #running = new Map<string, { current: Promise<void>; next: Promise<void> | undefined }>();
+  /** Runs that move entries of answered posts; many posts share one. */
+  readonly #answered = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #isFailing = false;
   #isClosing = false;
@@ -76,6 +78,29 @@ export class FeedOutbox {
       return running.next;
     }
     return this.#begin(list);
+  }
+
+  /**
+   * Moves the entry of a message that Redis has stored. On one Redis server the answer does not wait for it: whoever shows
+   * counters of rooms calls `catchUp` first. On a cluster there are too many lists for that, so the answer waits.
+   */
+  async posted(list: string): Promise<void> {
+    const moved = this.move(list);
+    if (this.#options.redis.isCluster) return moved;
+    if (this.#answered.has(moved)) return undefined;
+    this.#answered.add(moved);
+    void moved.then(() => this.#answered.delete(moved));
+    return undefined;
+  }
+
+  /** Moves the entries of all posts that any server has answered. */
+  async catchUp(): Promise<void> {
+    if (!this.#options.redis.isCluster) await this.move(feedOutboxKey);
+  }
+
+  /** Resolves when the entries of the posts that this server has answered are moved. It sends nothing to Redis. */
+  async settled(): Promise<void> {
+    if (this.#answered.size > 0) await Promise.all(this.#answered);
   }
 
   /** Moves the entries of all lists. */

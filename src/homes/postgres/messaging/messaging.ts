@@ -17,6 +17,7 @@ import type {
   KeptFor,
   KeptIdentity,
   KeyRotation,
+  MessageBasis,
   MessagingCapabilities,
   MessagingPort,
   NewDirectMessage,
@@ -24,6 +25,7 @@ import type {
   NewMessage,
   NewRoom,
   BlockPage,
+  CountedRequest,
   NonceClaim,
   Notice,
   OpeningMessage,
@@ -179,7 +181,10 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.rooms.publicNamed(name, limit);
   }
 
-  ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+  // Lists show the counters of rooms, which are changed right after a post.
+
+  async ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+    await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.listOwned(owner, after, limit);
   }
 
@@ -187,18 +192,20 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.rooms.keyHash(id);
   }
 
-  publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+  async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.listPublic(limit, offset);
   }
 
-  totals(): Promise<Totals> {
+  async totals(): Promise<Totals> {
+    await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.totals();
   }
 
   // Messages
 
-  post(input: NewMessage): PostgresStep<Delivered> {
-    return this.#sending.post(input);
+  post(input: NewMessage, basis?: MessageBasis): PostgresStep<Delivered> {
+    return this.#sending.post(input, basis?.room);
   }
 
   postOpening(opening: OpeningMessage): PostgresStep<Opened> {
@@ -305,8 +312,8 @@ export class PostgresMessaging implements MessagingPort {
     });
   }
 
-  claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    return this.#parts.guards.claimNonce(agentId, nonce);
+  claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim> {
+    return this.#parts.guards.claimNonce(agentId, nonce, counted);
   }
 
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {

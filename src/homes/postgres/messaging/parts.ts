@@ -77,6 +77,14 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     },
   });
   const guards = new RedisGuards(redis, keys, limits, nowMs);
+  const feedOutbox = new FeedOutbox({
+    redis,
+    sql,
+    onAdded: () => feed.committed(),
+    scan: (pattern) => guards.scan(pattern),
+    onError,
+  });
+  feed.settleFirst(() => feedOutbox.settled());
   return {
     redis,
     keys,
@@ -92,13 +100,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     guards,
     requestRates: new RedisRequestRates({ redis, keys, perMinute: limits.requestsPerMinuteMax, onError }),
     notices,
-    feedOutbox: new FeedOutbox({
-      redis,
-      sql,
-      onAdded: () => feed.committed(),
-      scan: (pattern) => guards.scan(pattern),
-      onError,
-    }),
+    feedOutbox,
     searchRepair: new SearchRepair({ sql, limits, rooms, messages, words, guards, onError }),
     probes: {
       postgres: new HealthProbe({

@@ -20,6 +20,7 @@ import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 /** Where a step that writes to Redis reads PostgreSQL, and when its change gets into the feed. */
 interface RedisStep extends MessageDelivery {
   readonly sql: Queryable;
+  readonly isInTransaction: boolean;
   /** Moves the list of the feed outbox, at once or after the commit. */
   announce(list: string): Promise<void>;
 }
@@ -35,10 +36,16 @@ export class Sending {
 
   /**
    * Does not check again what the message was prepared with (room key, author's key): a script in Redis
-   * cannot read PostgreSQL.
+   * cannot read PostgreSQL. `room` is the room, if it was just read.
    */
-  post(input: NewMessage): PostgresStep<Delivered> {
-    return this.inRedis((place) => this.#once(place, input, () => this.#post(input, place)));
+  post(input: NewMessage, room?: Room): PostgresStep<Delivered> {
+    return this.inRedis((place) =>
+      this.#once(place, input, () =>
+        room === undefined || place.isInTransaction
+          ? this.#post(input, place)
+          : this.#postTo(room, input, place),
+      ),
+    );
   }
 
   /** The room is written in the transaction in which Redis gets the message; no other server sees it before. */
@@ -132,7 +139,8 @@ export class Sending {
       sql: this.#options.sql,
       delivery: null,
       bytes: 'limited',
-      announce: (list) => this.#parts.feedOutbox.move(list),
+      isInTransaction: false,
+      announce: (list) => this.#parts.feedOutbox.posted(list),
     };
   }
 
@@ -141,7 +149,8 @@ export class Sending {
       sql: work.sql,
       delivery: work.effectName(),
       bytes: 'limited',
-      announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
+      isInTransaction: true,
+      announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.posted(list)),
     };
   }
 

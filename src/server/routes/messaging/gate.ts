@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { StoaError } from '../../../core/errors.js';
 import type { Signer, SignedRequest } from '../../../messaging/identities/authentication.js';
 import type { RoomAccess, RoomReference } from '../../../messaging/rooms/doors.js';
-import type { Identity } from '../../../messaging/model.js';
+import type { Identity, Room } from '../../../messaging/model.js';
 import { refusalSentence, refuse } from '../../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../../messaging/service.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
@@ -22,6 +22,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The signer, after the signature was verified. */
     signer?: Signer;
+    /** The look-up of the room that a post names, which began while the nonce was used up. */
+    roomAhead?: Promise<Room | undefined>;
   }
 }
 
@@ -53,17 +55,42 @@ export const signatureAuthenticator: Authenticator = {
   screen: (request) => (isMessagingRoute(request) || !hasLargeBody(request) ? undefined : screened(request)),
   authenticate: async (request) => {
     const messaging = messagingOf(request);
-    const isMessaging = isMessagingRoute(request);
-    const signer = await verified(request, messaging, isMessaging);
-    request.signer = signer;
-    if (isMessaging) return principalOf(await withLiveLink(request, signer.identity));
-    await signer.durable;
-    if (needsNoLink.test(routePathOf(request)))
-      return principalOf(await withLiveLink(request, signer.identity));
-    await requireLink(request, signer.identity);
-    return principalOf(signer.identity);
+    if (isMessagingRoute(request)) return messagingPrincipal(request, messaging);
+    const { identity, durable } = (request.signer = await messaging.signatures.verify(
+      signedRequestOf(request),
+      { messageSignaturesOnly: true },
+    ));
+    await durable;
+    if (needsNoLink.test(routePathOf(request))) return principalOf(await withLiveLink(request, identity));
+    await requireLink(request, identity);
+    return principalOf(identity);
   },
 };
+
+/** The nonce is used up and the request counted while the home looks up the link, and the room of a post. */
+async function messagingPrincipal(request: FastifyRequest, messaging: MessagingService) {
+  const { signatures, gate, settings } = messaging;
+  const limit = gate.limitFor(request.method, routePathOf(request));
+  try {
+    const checked = await signatures.check(signedRequestOf(request), {
+      messageSignaturesOnly: settings.requireMessageSignatures,
+    });
+    const using = signatures.useNonce(checked, {
+      countedFor: (agentId) =>
+        limit === undefined ? undefined : gate.countedFor(limit, addressOf(request), agentId),
+    });
+    // The router gives texts by name. Other routes have more to read first.
+    const { room } = request.params as { room?: string };
+    if (request.method === 'POST' && room !== undefined) request.roomAhead = messaging.rooms.ahead(room);
+    const [signer, identity] = await Promise.all([using, withLiveLink(request, checked.identity)]);
+    request.signer = signer;
+    return principalOf(identity);
+  } catch (error) {
+    // Until an agent is verified, requests count by address, so that guessing is limited.
+    await countByAddress(request, messaging);
+    throw error;
+  }
+}
 
 /** These routes are messaging: an identity needs no link for public rooms, its own inbox and profiles. */
 const needsNoLink = /^\/v1\/((rooms|inbox)(\/|$)|identities\/[^/]+(\/keys)?$)/;
@@ -120,21 +147,6 @@ function signedRequestOf(request: FastifyRequest): SignedRequest {
   };
 }
 
-async function verified(
-  request: FastifyRequest,
-  messaging: MessagingService,
-  isMessaging: boolean,
-): Promise<Signer> {
-  const messageSignaturesOnly = !isMessaging || messaging.settings.requireMessageSignatures;
-  try {
-    return await messaging.signatures.verify(signedRequestOf(request), { messageSignaturesOnly });
-  } catch (error) {
-    // Until an agent is verified, requests count by address, so that guessing is limited.
-    if (isMessaging) await countByAddress(request, messaging);
-    throw error;
-  }
-}
-
 async function countByAddress(request: FastifyRequest, { gate }: MessagingService): Promise<void> {
   const limit = gate.limitFor(request.method, routePathOf(request));
   const decision = limit === undefined ? undefined : await gate.take(limit, addressOf(request), null);
@@ -173,7 +185,7 @@ export async function countRequest(
   const messaging = messagingOf(request);
   const limit = messaging.gate.limitFor(method, path);
   if (limit === undefined) return messaging;
-  const decision = await messaging.gate.take(limit, addressOf(request), caller);
+  const decision = request.signer?.rate ?? (await messaging.gate.take(limit, addressOf(request), caller));
   if (decision !== undefined) showRate(reply, decision);
   if (decision?.allowed === false) throw tooMany(reply, decision);
   return messaging;

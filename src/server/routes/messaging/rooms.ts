@@ -131,7 +131,7 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
   post: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.rooms.post(
       caller,
-      { ...byId(params.room), ...accessOf(request) },
+      { ...byId(params.room), ahead: request.roomAhead, ...accessOf(request) },
       () => readFields(request, rawBody, { body: 'text', pid: 'text' }),
       signatureOf(request),
       idempotency,

@@ -70,7 +70,7 @@ export class Nonces {
    * The body of a transaction runs at once, so it is known whether the nonce is new before the nonce is on
    * disk. Work that starts now commits with the nonce or after it, never before it.
    */
-  async claim(agentId: string, nonce: string): Promise<NonceClaim> {
+  async claim(agentId: string, nonce: string): Promise<Omit<NonceClaim, 'rate'>> {
     let key: Buffer | undefined;
     const durable = this.#store.transact((tx) => {
       key = this.insert(tx, agentId, nonce);

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
-import type { BlockPage, NonceClaim, RateKey } from '../../../../messaging/port.js';
+import type { BlockPage, CountedRequest, NonceClaim, RateKey } from '../../../../messaging/port.js';
 import type { RateDecision } from '../../../../messaging/gate/sliding-windows.js';
 import { type RedisKeys, blockedPrefix } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
@@ -28,40 +28,52 @@ export class RedisGuards {
     return (await withRedis(() => this.#redis.commands.exists(this.#keys.nonce(agentId, nonce)))) > 0;
   }
 
-  async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+  /** On a cluster the two keys may be on different nodes, so the request is counted after the nonce. */
+  async claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim> {
     const key = this.#keys.nonce(agentId, nonce);
-    const set = await withRedis(() =>
-      this.#redis.commands.set(key, '1', 'EX', this.#limits.nonceSeconds, 'NX'),
-    );
+    const release = async (): Promise<void> => {
+      await withRedis(() => this.#redis.commands.del(key));
+    };
+    const { nonceSeconds } = this.#limits;
+    const durable = Promise.resolve();
+    if (counted !== undefined && !this.#redis.isCluster) {
+      const { keyName, args } = this.#rateCall(counted);
+      const answer = await runScript(this.#redis.commands, 'stoaUseNonce', [
+        key,
+        keyName,
+        nonceSeconds,
+        ...args,
+      ]);
+      const taken = answer as RateAnswer | [];
+      const rate = taken.length === 0 ? null : decisionOf(counted, taken);
+      return { fresh: rate !== null, durable, rate, release };
+    }
+    const set = await withRedis(() => this.#redis.commands.set(key, '1', 'EX', nonceSeconds, 'NX'));
+    const fresh = set === 'OK';
     return {
-      fresh: set === 'OK',
-      durable: Promise.resolve(),
-      release: async () => {
-        await withRedis(() => this.#redis.commands.del(key));
-      },
+      fresh,
+      durable,
+      rate: fresh && counted !== undefined ? await this.#count(counted) : null,
+      release,
     };
   }
 
-  async takeRate(
-    { endpoint, scope, subject }: RateKey,
-    limit: number,
-    windowSeconds: number,
-  ): Promise<RateDecision> {
-    const key = this.#keys.rate(scope, subject, endpoint, windowSeconds);
-    const windowMs = windowSeconds * 1000;
+  takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+    return this.#count({ key, limit, windowSeconds });
+  }
+
+  async #count(counted: CountedRequest): Promise<RateDecision> {
+    const { keyName, args } = this.#rateCall(counted);
+    const answer = await runScript(this.#redis.commands, 'stoaRate', [keyName, ...args]);
+    return decisionOf(counted, answer as RateAnswer);
+  }
+
+  #rateCall({ key, limit, windowSeconds }: CountedRequest): { keyName: string; args: (string | number)[] } {
+    const { endpoint, scope, subject } = key;
     const nowMs = this.#nowMs();
-    const [allowed, used, oldest] = (await runScript(this.#redis.commands, 'stoaRate', [
-      key,
-      nowMs,
-      windowMs,
-      limit,
-      `${nowMs}-${randomBytes(8).toString('hex')}`,
-    ])) as [number, number, string];
     return {
-      allowed: allowed === 1,
-      limit,
-      remaining: Math.max(0, limit - used),
-      resetAtMs: Number(oldest) + windowMs,
+      keyName: this.#keys.rate(scope, subject, endpoint, windowSeconds),
+      args: [nowMs, windowSeconds * 1000, limit, `${nowMs}-${randomBytes(8).toString('hex')}`],
     };
   }
 
@@ -142,4 +154,19 @@ export class RedisGuards {
     }
     return [...keys];
   }
+}
+
+/** What the scripts answer: whether the request is allowed, how many there are, and when the oldest came. */
+type RateAnswer = [allowed: number, used: number, oldestMs: string];
+
+function decisionOf(
+  { limit, windowSeconds }: CountedRequest,
+  [allowed, used, oldest]: RateAnswer,
+): RateDecision {
+  return {
+    allowed: allowed === 1,
+    limit,
+    remaining: Math.max(0, limit - used),
+    resetAtMs: Number(oldest) + windowSeconds * 1000,
+  };
 }

@@ -38,6 +38,25 @@ local function countBytes(key, size, max)
   return nil
 end`;
 
+/**
+ * A rate limit with a sliding window. Returns whether the request is allowed, the number of requests in the window, and
+ * the time of the oldest one.
+ */
+export const takeRate = `
+local function takeRate(key, now, window, limit, name)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', tonumber(now) - window))
+  local used = redis.call('ZCARD', key)
+  local allowed = 0
+  if used < limit then
+    allowed = 1
+    used = used + 1
+    redis.call('ZADD', key, now, name)
+    redis.call('PEXPIRE', key, 2 * window)
+  end
+  local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return {allowed, used, oldest[2] or now}
+end`;
+
 /** The id and time of the message, if this delivery was made before. */
 export const deliveredBefore = `
 local function deliveredBefore(key)

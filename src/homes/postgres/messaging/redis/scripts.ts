@@ -3,7 +3,16 @@
  * that all parts of a message use the same clock.
  */
 import { bucketRefillMs } from '../../../../core/request-rates.js';
-import { countBytes, deliveredBefore, indexWord, keepFor, nextTime, pendingMark, ulid } from './lua.js';
+import {
+  countBytes,
+  deliveredBefore,
+  indexWord,
+  keepFor,
+  nextTime,
+  pendingMark,
+  takeRate,
+  ulid,
+} from './lua.js';
 
 export const scripts = {
   /**
@@ -235,26 +244,22 @@ end
 return 1`,
   },
 
-  /**
-   * A rate limit with a sliding window. Returns whether the request is allowed, the number of requests in the
-   * window, and the time of the oldest one. Arguments: now, window in ms, limit, a unique name for this
-   * request.
-   */
+  /** Counts a request. Arguments: now, window in ms, limit, a unique name for this request. */
   stoaRate: {
     keys: 1,
-    lua: `
-local now, window, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
-local used = redis.call('ZCARD', KEYS[1])
-local allowed = 0
-if used < limit then
-  allowed = 1
-  used = used + 1
-  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
-  redis.call('PEXPIRE', KEYS[1], 2 * window)
-end
-local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-return {allowed, used, oldest[2] or ARGV[1]}`,
+    lua: `${takeRate}
+return takeRate(KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4])`,
+  },
+
+  /**
+   * Uses up a nonce and counts the request that showed it. A used nonce counts nothing: returns an empty list. Keys:
+   * nonce, rate. Arguments: life of the nonce in seconds, then those of `stoaRate`.
+   */
+  stoaUseNonce: {
+    keys: 2,
+    lua: `${takeRate}
+if not redis.call('SET', KEYS[1], '1', 'EX', ARGV[1], 'NX') then return {} end
+return takeRate(KEYS[2], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5])`,
   },
 
   /**
