@@ -16,39 +16,90 @@ export interface Claim {
   readonly filter: ClaimFilter;
 }
 
-/** The claims of one transaction for the same project. They share the statement that finds their tasks. */
+/**
+ * The claims of one transaction. They share the statements that find their tasks: a row that this transaction has locked
+ * would be found again. All of them have the same filter.
+ */
 export class ClaimedTogether {
-  readonly #claims: number;
-  #rows: Promise<Row[]> | undefined;
+  readonly #claims: readonly Claim[];
+  #found: Promise<Map<string, Row[]>> | undefined;
 
-  constructor(claims: number) {
+  constructor(claims: readonly Claim[]) {
     this.#claims = claims;
   }
 
-  /** A ready task for one of the claims. All claims of a transaction have the same filter. */
-  async next(work: WorkspacesWork, ownerId: string, claim: Claim): Promise<Row | undefined> {
-    this.#rows ??= lockReady(work, ownerId, claim, this.#claims).then((rows) => [...rows]);
-    return (await this.#rows).shift();
+  /** A ready task for one of the claims, or undefined if its project has none, or does not exist. */
+  async next(work: WorkspacesWork, claim: Claim): Promise<Row | undefined> {
+    this.#found ??= this.#find(work, claim.filter);
+    return (await this.#found).get(lineOf(claim))?.shift();
+  }
+
+  async #find(work: WorkspacesWork, filter: ClaimFilter): Promise<Map<string, Row[]>> {
+    const lines = new Map<string, Claim[]>();
+    for (const claim of this.#claims) {
+      const line = lineOf(claim);
+      lines.set(line, [...(lines.get(line) ?? []), claim]);
+    }
+    const sizes = new Set(Array.from(lines.values(), ({ length }) => length));
+    const found = await Promise.all(
+      Array.from(sizes, async (size) => {
+        const same = [...lines].filter(([, { length }]) => length === size);
+        // Each line has a claim.
+        const places = await Promise.all(same.map(([, [claim]]) => placeOf(work, claim as Claim)));
+        const rows = await lockReady(work, filter, places, size);
+        return same.map(([line], index): [string, Row[]] => [
+          line,
+          rows.filter((row) => Number(row['place']) === index + 1),
+        ]);
+      }),
+    );
+    return new Map(found.flat());
   }
 }
 
-/** The first ready tasks that no other transaction has locked: claims never wait for each other. */
+/** Claims with the same value take tasks from the same line. */
+function lineOf({ owner, projectId }: Claim): string {
+  return JSON.stringify([owner, projectId]);
+}
+
+interface ProjectPlace {
+  readonly ownerId: string | null;
+  readonly projectId: string;
+}
+
+/** The operator claims in projects of any owner. */
+async function placeOf(work: WorkspacesWork, { owner, projectId }: Claim): Promise<ProjectPlace> {
+  const [project] =
+    owner === null
+      ? await work.rows<{ owner_id: string }>('SELECT owner_id FROM workspaces.projects WHERE id = $1', [
+          projectId,
+        ])
+      : [{ owner_id: owner }];
+  return { ownerId: project?.owner_id ?? null, projectId };
+}
+
+/**
+ * So many of the first ready tasks of each project that no other transaction has locked: claims never wait for each
+ * other. The number is part of the text, because PostgreSQL sorts all ready tasks if it does not know it.
+ */
 function lockReady(
   work: WorkspacesWork,
-  ownerId: string,
-  { projectId, filter }: Claim,
+  filter: ClaimFilter,
+  places: readonly ProjectPlace[],
   tasks: number,
 ): Promise<readonly Row[]> {
   const { from, accepted, order, parameters } = claimable(filter);
   return work.rows(
-    `SELECT ${taskColumns}, ${clockColumn} FROM (
-        SELECT t.* FROM ${from}
-        WHERE t.owner_id = $1 AND t.project_id = $2 AND ${ready} ${accepted}
-          AND NOT (SELECT s.removed FROM workspaces.sessions s
-            WHERE s.owner_id = t.owner_id AND s.id = t.session_id LIMIT 1)
-        ORDER BY ${order} LIMIT ${tasks} FOR UPDATE OF t SKIP LOCKED
-      ) t ${taskParents} WHERE ${visible}`,
-    [ownerId, projectId, ...parameters],
+    `SELECT ${taskColumns}, ${clockColumn}, given.place
+      FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (owner_id, project_id, place)
+        JOIN LATERAL (
+          SELECT t.* FROM ${from}
+          WHERE t.owner_id = given.owner_id AND t.project_id = given.project_id AND ${ready} ${accepted}
+            AND NOT (SELECT s.removed FROM workspaces.sessions s
+              WHERE s.owner_id = t.owner_id AND s.id = t.session_id LIMIT 1)
+          ORDER BY ${order} LIMIT ${tasks} FOR UPDATE OF t SKIP LOCKED
+        ) t ON true ${taskParents} WHERE ${visible}`,
+    [places.map(({ ownerId }) => ownerId), places.map(({ projectId }) => projectId), ...parameters],
   );
 }
 
@@ -69,7 +120,9 @@ function claimable({ labels, without, skills }: ClaimFilter): Claimable {
   const conditions = [
     ...(label === undefined
       ? []
-      : [`l.owner_id = $1 AND l.project_id = $2 AND l.label = ${ofLabel} AND l.is_ready`]),
+      : [
+          `l.owner_id = given.owner_id AND l.project_id = given.project_id AND l.label = ${ofLabel} AND l.is_ready`,
+        ]),
     ...(labels.length > 1 ? [`t.labels @> ${next(labels)}::text[]`] : []),
     ...(without.length > 0 ? [`NOT t.labels && ${next(without)}::text[]`] : []),
     ...(skills === null ? [] : [`t.labels <@ ${next(skills)}::text[]`]),

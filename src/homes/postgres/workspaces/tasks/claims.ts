@@ -31,18 +31,18 @@ import { taskChanged } from '../../../../workspaces/changes.js';
 export async function claimTask(
   work: WorkspacesWork,
   claim: Claim,
-  together = new ClaimedTogether(1),
+  together = new ClaimedTogether([claim]),
 ): Promise<ClaimOutcome> {
   const { owner, projectId, holder, leaseSeconds } = claim;
-  const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
-  const row = await together.next(work, ownerId, claim);
+  const row = await together.next(work, claim);
   if (row === undefined) {
     // Throws if the project does not exist; otherwise it has no ready task.
-    await findProject(work.sql, ownerId, projectId);
+    await findProject(work.sql, owner, projectId);
     return 'none';
   }
   work.readClock(row);
   const path = taskPathOf(row);
+  const { ownerId } = path;
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
   updateRecord(work, taskTable, ownerId, after.task, { before: path.held.task });
   putLease(work, ownerId, after.task.id, after.lease, path.held.lease);

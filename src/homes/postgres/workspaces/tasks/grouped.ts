@@ -40,7 +40,15 @@ export class GroupedTasks {
       prepare: () => (write: TaskWrite) => write.run,
       nameOf: ({ id }: TaskWrite) => id,
     };
-    const ofClaim = { writer, prepare: (writes: readonly ClaimWrite[]) => this.#claimTogether(writes) };
+    const ofClaim = {
+      writer,
+      prepare: (writes: readonly ClaimWrite[]) => {
+        const together = new ClaimedTogether(writes.map(({ claim }) => claim));
+        return ({ claim }: ClaimWrite) =>
+          (work: Work) =>
+            claimTask(work.part(part), claim, together);
+      },
+    };
     this.#creates = new GroupedWrites(ofTask);
     this.#completions = new GroupedWrites(ofTask);
     this.#claims = new GroupedWrites(ofClaim);
@@ -74,18 +82,4 @@ export class GroupedTasks {
     const runIn = (work: Work): Promise<Task> => run(work.part(this.#part));
     return new PostgresStep(locks, runIn, (caller) => group.add({ caller, id, run: runIn }));
   }
-
-  #claimTogether(writes: readonly ClaimWrite[]): (write: ClaimWrite) => RunWrite<ClaimOutcome> {
-    const counts = new Map<string, number>();
-    for (const { claim } of writes) counts.set(lineOf(claim), (counts.get(lineOf(claim)) ?? 0) + 1);
-    const lines = new Map(Array.from(counts, ([line, count]) => [line, new ClaimedTogether(count)]));
-    return ({ claim }) =>
-      (work) =>
-        claimTask(work.part(this.#part), claim, lines.get(lineOf(claim)));
-  }
-}
-
-/** Claims with the same value take tasks from the same line. */
-function lineOf({ owner, projectId }: Claim): string {
-  return JSON.stringify([owner, projectId]);
 }
