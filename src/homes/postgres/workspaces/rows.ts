@@ -126,12 +126,11 @@ export function selected<Item>(alias: string, table: Table<Item>): string {
 
 /** The record from columns that were selected with `selected`. */
 export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Item {
-  const entries = Object.entries<Kind>(table.columns).map(([name, kind]) => [
-    name,
-    readColumn(kind, row[`${alias}_${name}`]),
-  ]);
+  const kinds: Readonly<Record<string, Kind>> = table.columns;
+  const record: Record<string, unknown> = {};
+  for (const name in kinds) record[name] = readColumn(kinds[name] as Kind, row[`${alias}_${name}`]);
   // Every column of the table was converted by its kind.
-  return Object.fromEntries(entries) as Item;
+  return record as Item;
 }
 
 /**
@@ -224,14 +223,13 @@ export function updateRecord<Item extends { id: string }>(
   record: Item,
   { more = {}, before }: UpdateOptions<Item> = {},
 ): void {
-  const { id: _id, owner_id: _owner, ...all } = { ...columnValues(table, record), ...more };
+  const { id: _id, owner_id: _owner, ...all } = columnValues(table, record);
   const stored = before === undefined ? {} : columnValues(table, before);
-  const columns = Object.fromEntries(
+  const columns: Record<string, Parameter> = {};
+  for (const name in all)
     // Not compared as text: an output "null" differs from no output.
-    Object.entries(all).filter(
-      ([name, value]) => !(name in stored) || !isDeepStrictEqual(stored[name], value),
-    ),
-  );
+    if (!(name in stored) || !isDeepStrictEqual(stored[name], all[name])) columns[name] = all[name] ?? null;
+  Object.assign(columns, more);
   const names = Object.keys(columns);
   if (names.length === 0) return;
   sendRow(
@@ -322,17 +320,17 @@ function castOf<Item>({ columns }: Table<Item>, name: string, more: Record<strin
 }
 
 function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {
+  const kinds: Readonly<Record<string, Kind>> = table.columns;
   // `Columns` makes sure that the columns are keys of the record.
-  const values = record as Record<string, unknown>;
+  const fields = record as Record<string, unknown>;
   const computed = table.computed ?? {};
-  return Object.fromEntries(
-    Object.entries<Kind>(table.columns)
-      .filter(([name]) => !(name in computed))
-      .map(([name, kind]) => [
-        name,
-        kind === 'json' && values[name] !== null ? JSON.stringify(values[name]) : (values[name] as Parameter),
-      ]),
-  );
+  const values: Record<string, Parameter> = {};
+  for (const name in kinds) {
+    if (name in computed) continue;
+    const value = fields[name];
+    values[name] = kinds[name] === 'json' && value !== null ? JSON.stringify(value) : (value as Parameter);
+  }
+  return values;
 }
 
 function readColumn(kind: Kind, value: unknown): unknown {
@@ -349,7 +347,16 @@ export function textsOf(value: string): string[] {
   return inner === '' ? [] : inner.split(',').map((text) => text.replace(/^"(.*)"$/, '$1'));
 }
 
-/** Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. */
+/**
+ * Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. Most times have three digits of a
+ * second and need no calendar.
+ */
 function isoOf(value: unknown): string {
-  return new Date(String(value).replace(' ', 'T').replace(/\+00$/, 'Z')).toISOString();
+  const text = String(value);
+  if (text.length === isoLength + 2 && text[dateLength] === ' ' && text.endsWith('+00'))
+    return `${text.slice(0, dateLength)}T${text.slice(dateLength + 1, -3)}Z`;
+  return new Date(text.replace(' ', 'T').replace(/\+00$/, 'Z')).toISOString();
 }
+
+/** The length of `2026-01-31`, and of `2026-01-31T12:00:00.500Z`. */
+const [dateLength, isoLength] = [10, 24];
