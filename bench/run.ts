@@ -1,6 +1,6 @@
 /**
  * `npm run bench` measures everything but the large data sets, `npm run bench -- --large` those too, and
- * `npm run bench -- kernel` one bench. Prints a table of ratios in Markdown, writes `.bench/results.json`, and ends
+ * `npm run bench -- kernel` one bench, `npm run bench -- cluster/tasks` a part of one. Prints a table of ratios in Markdown, writes `.bench/results.json`, and ends
  * non-zero when a target is missed. `--write` puts the table into `docs/performance.md`.
  *
  * To add rows: write `bench/<name>.ts` that exports a `Bench` (see `frame.ts`) and add it to `benches`.
@@ -10,12 +10,14 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
+import type { ClusterPart } from './cluster/cluster.js';
 import { type Bench, type Row, isLarge } from './frame.js';
 
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
   backup: async () => (await import('./backup.js')).backupBench,
-  cluster: async () => (await import('./cluster/cluster.js')).clusterBench,
+  cluster: async () => (await import('./cluster/cluster.js')).clusterBench(),
+  ...clusterParts('trips', 'documents', 'tasks', 'commits', 'lag', 'processor-time'),
   commit: async () => (await import('./commit.js')).commitBench,
   datastore: async () => (await import('./datastore.js')).datastoreBench,
   feed: async () => (await import('./feed.js')).feedBench,
@@ -30,6 +32,16 @@ const benches: Record<string, () => Promise<Bench>> = {
   tasks: async () => (await import('./tasks.js')).tasksBench,
   startup: async () => (await import('./startup.js')).startupBench,
 };
+
+/** Parts of the bench of several servers, which together take long: `cluster/tasks`. */
+function clusterParts(...parts: ClusterPart[]): Record<string, () => Promise<Bench>> {
+  return Object.fromEntries(
+    parts.map((part) => [
+      `cluster/${part}`,
+      async () => (await import('./cluster/cluster.js')).clusterBench([part]),
+    ]),
+  );
+}
 
 interface Result extends Row {
   bench: string;
@@ -50,7 +62,8 @@ if (unknown.length > 0) {
   process.stderr.write(`Unknown bench ${unknown.join(', ')}. Use ${Object.keys(benches).join(', ')}.\n`);
   process.exitCode = 2;
 } else {
-  const usual = Object.keys(benches).filter((name) => isLarge || !largeOnly.includes(name));
+  const whole = Object.keys(benches).filter((name) => !name.includes('/'));
+  const usual = whole.filter((name) => isLarge || !largeOnly.includes(name));
   await measure(wanted.length === 0 ? usual : wanted);
   // A compared library may leave a connection or a timer open that this program cannot end.
   process.exit();
@@ -62,7 +75,7 @@ async function measure(names: readonly string[]): Promise<void> {
     process.stderr.write(`measuring ${name} …\n`);
     const startedMs = performance.now();
     const bench = await (benches[name] as () => Promise<Bench>)();
-    const own = join(directory, name);
+    const own = join(directory, bench.name);
     await mkdir(own, { recursive: true });
     const measured = (await bench.run(own)).map((row) => judge(name, row));
     // At once, so that a run that is cut off keeps what it has measured.

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Bench } from '../frame.js';
+import type { Bench, Row } from '../frame.js';
 import { startPostgres } from '../postgres-server.js';
 import { startRedis } from '../redis.js';
 import { commitRows } from './commits.js';
@@ -23,7 +23,20 @@ export interface Place {
   readonly packages: string;
 }
 
-export const clusterBench: Bench = {
+/** The groups of rows. `npm run bench -- cluster/tasks` measures one of them. */
+const parts = {
+  trips: tripRows,
+  documents: documentRows,
+  tasks: taskRows,
+  commits: commitRows,
+  lag: lagRows,
+  'processor-time': processorRows,
+} satisfies Record<string, (place: Place) => Promise<Row[]>>;
+
+export type ClusterPart = keyof typeof parts;
+
+/** All parts, or some of them. */
+export const clusterBench = (names: readonly ClusterPart[] = Object.keys(parts) as ClusterPart[]): Bench => ({
   name: 'cluster',
   run: async (directory) => {
     const packages = installPackages(join(directory, 'packages'));
@@ -36,17 +49,12 @@ export const clusterBench: Bench = {
         secretKeys: randomBytes(32).toString('hex'),
         packages,
       };
-      return [
-        ...(await tripRows(place)),
-        ...(await documentRows(place)),
-        ...(await taskRows(place)),
-        ...(await commitRows(place)),
-        ...(await lagRows(place)),
-        ...(await processorRows(place)),
-      ];
+      const rows: Row[] = [];
+      for (const name of names) rows.push(...(await parts[name](place)));
+      return rows;
     } finally {
       await redis.stop();
       await postgres.stop();
     }
   },
-};
+});
