@@ -12,9 +12,10 @@ const calls = 200;
 
 export async function tripRows(place: Place): Promise<Row[]> {
   const waits = new Trips();
+  const way = { uncounted: afterThePost, delayMs: 5 };
   const [postgres, redis] = await Promise.all([
-    countingProxy(place.postgres, [waits], afterThePost),
-    countingProxy(place.redis, [waits], afterThePost),
+    countingProxy(place.postgres, [waits], way),
+    countingProxy(place.redis, [waits], way),
   ]);
   const stoa = await openStoa({
     ...place,

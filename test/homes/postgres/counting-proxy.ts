@@ -19,11 +19,14 @@ export class Trips {
 /** What carries an answered post to the feed. */
 export const afterThePost = /\blrange\b|\blrem\b|message\.posted/;
 
-/** Requests with a text that `uncounted` matches are passed on and not counted. */
+/**
+ * Requests with a text that `uncounted` matches are passed on and not counted. Answers come after `delayMs`, as over a
+ * network, so that requests which do not wait for each other are all under way before the first answer.
+ */
 export async function countingProxy(
   url: string,
   counters: readonly Trips[],
-  uncounted?: RegExp,
+  { uncounted, delayMs = 0 }: { uncounted?: RegExp; delayMs?: number } = {},
 ): Promise<{ url: string; close: () => void }> {
   const { hostname, port } = new URL(url);
   const proxy = createServer((inside) => {
@@ -34,8 +37,12 @@ export async function countingProxy(
       outside.write(chunk);
     });
     outside.on('data', (chunk) => {
-      for (const counter of counters) counter.answered();
-      inside.write(chunk);
+      const pass = (): void => {
+        for (const counter of counters) counter.answered();
+        inside.write(chunk);
+      };
+      if (delayMs === 0) pass();
+      else setTimeout(pass, delayMs);
     });
     for (const socket of [inside, outside])
       socket.on('close', () => {
