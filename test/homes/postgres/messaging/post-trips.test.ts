@@ -12,8 +12,8 @@ import { openOn, useRedis } from './open-messaging.js';
 const redis = useRedis();
 
 /**
- * Runs the work on a server whose waits are counted: trips to both databases that run side by side are one. `waitsOf`
- * gives the fewest of several calls, because the server also works by itself.
+ * Runs the work on a server whose waits are counted: trips to both databases that run side by side are one. The
+ * server also works by itself, and a busy machine answers late: some calls count more.
  */
 async function withCounting(
   work: (server: MessagingServer, waitsOf: (act: () => Promise<unknown>) => Promise<number>) => Promise<void>,
@@ -24,15 +24,11 @@ async function withCounting(
   const ways = await Promise.all([countingProxy(url, [waits], way), countingProxy(redis.url, [waits], way)]);
   const server = await openOn(ways[0].url, ways[1].url);
   const waitsOf = async (act: () => Promise<unknown>): Promise<number> => {
-    const counted: number[] = [];
-    for (let call = 0; call < 20; call += 1) {
-      // The post before is in the feed then.
-      await server.stoa.changes.newest();
-      waits.count = 0;
-      await act();
-      counted.push(waits.count);
-    }
-    return Math.min(...counted);
+    // The post before is in the feed then.
+    await server.stoa.changes.newest();
+    waits.count = 0;
+    await act();
+    return waits.count;
   };
   try {
     await work(server, waitsOf);
@@ -58,9 +54,9 @@ it('a signed post waits four times, and one of a linked agent too', async () => 
   await withCounting(async (server, waitsOf) => {
     const ann = await server.agent();
     const room = await server.room(ann);
-    expect(await waitsOf(() => ann.post(room, 'hello'))).toBeLessThanOrEqual(4);
+    await until(async () => (await waitsOf(() => ann.post(room, 'hello'))) <= 4);
     await linkTo(server, ann);
-    expect(await waitsOf(() => ann.post(room, 'hello'))).toBeLessThanOrEqual(4);
+    await until(async () => (await waitsOf(() => ann.post(room, 'hello'))) <= 4);
   });
 });
 
