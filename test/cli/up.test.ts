@@ -21,6 +21,8 @@ describe('a server', () => {
       if (stderr.includes('try it') && stderr.endsWith('\n')) break;
     }
     expect(stderr).toContain(data);
+    // This output is not a terminal: a log must not have a link that signs in.
+    expect(stderr).toContain('make a sign-in link with: stoa console');
     expect((await stat(`${data}/operator.token`)).mode & 0o777).toBe(0o600);
     const command = /try it +(.*)/.exec(stderr)?.[1] ?? '';
     const curl = spawn('bash', ['-c', command], { stdio: ['ignore', 'pipe', 'ignore'] });

@@ -95,6 +95,11 @@ export class Output {
     return this.#wide ? at : timeText(at);
   }
 
+  /** Whether sentences go to a terminal, where a person reads them, and not to a file or a log. */
+  get isRead(): boolean {
+    return this.#stderr.isTTY === true;
+  }
+
   /** A sentence for people, never data. */
   say(sentence: string): void {
     this.#stderr.write(`${sentence}\n`);

@@ -65,7 +65,6 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     const url = await listen(app, config);
     await stoa.operations.announce(url);
     const { place, tokenFile, token } = credentialsOf(stoa, config);
-    const consoleUrl = await consoleLink(stoa, url, logger);
     if (output.json)
       output.line(
         {
@@ -73,12 +72,15 @@ export const up: Action = async ({ output, globals }, _args, options) => {
           data: place,
           operator_token_file: tokenFile,
           ...(token && { operator_token: token }),
-          ...(consoleUrl && { console_url: consoleUrl }),
           pid: process.pid,
         },
         '',
       );
-    else greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
+    else {
+      // A log must not contain a link that signs its reader in as the operator.
+      const consoleUrl = output.isRead ? await consoleLink(stoa, url, logger) : undefined;
+      greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
+    }
     const reason = await Promise.race([untilSignal(), idle]);
     log.write(`Stopping (${reason}) …\n`);
   } finally {
