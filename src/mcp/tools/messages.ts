@@ -36,7 +36,7 @@ const post = defineTool({
   }),
   run: async ({ stoa, caller }, input) => {
     if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
-    await stoa.messaging.gate.count(caller, 'POST', '/room/x');
+    await stoa.messaging.gate.count(caller, 'post');
     const posted = await stoa.messaging.rooms.post(
       caller,
       {
@@ -44,7 +44,7 @@ const post = defineTool({
         byName: true,
         key: input.key,
         address: caller.address,
-        admitRoom: () => stoa.messaging.gate.count(caller, 'POST', '/room'),
+        admitRoom: () => stoa.messaging.gate.count(caller, 'create-room'),
       },
       () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
@@ -83,7 +83,7 @@ const read = defineTool({
     const { messaging } = stoa;
     const inbox = input.inbox === true;
     const givenMs = input.after === undefined ? undefined : timeMs(input.after);
-    await stoa.messaging.gate.count(caller, 'GET', inbox ? '/dm' : '/room/x');
+    await stoa.messaging.gate.count(caller, inbox ? 'dm-read' : 'read-room');
     const waitMs = Math.min(input.wait_seconds ?? 0, messaging.limits.longPollSecondsMax) * 1_000;
     const target = inbox ? undefined : await enterRoom(stoa, caller, input.room, input.key);
     const page = (span: Span, wait: number) =>
@@ -118,7 +118,7 @@ async function send(
   to: string,
   text: string,
 ): Promise<{ id: string; ts: string; to_id: string }> {
-  await stoa.messaging.gate.count(caller, 'POST', '/dm/x');
+  await stoa.messaging.gate.count(caller, 'dm-send');
   const recipient = await stoa.messaging.direct.recipient(caller, to);
   const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
   return { id: sent.id, ts: isoTime(sent.tsMs), to_id: recipient };

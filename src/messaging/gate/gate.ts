@@ -10,7 +10,14 @@ import { within } from '../../core/waiting/within.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from '../model.js';
 import type { CountedRequest, MessagingPort, RateKey } from '../port.js';
-import { type RateLimit, everyEndpoint, rateLimitFor, rateLimitTable } from './rate-limits.js';
+import {
+  type Endpoint,
+  type RateLimit,
+  type RateLimitTable,
+  everyEndpoint,
+  rateLimitFor,
+  rateLimitTable,
+} from './rate-limits.js';
 import { refuse } from '../refusals.js';
 import type { RateDecision } from './sliding-windows.js';
 
@@ -53,7 +60,7 @@ export class Gate {
   /** The lookups that have not ended, by counted address. Requests of one address share a lookup. */
   readonly #lookups = new Map<string, Promise<void>>();
   readonly #stopListening: () => void;
-  readonly #table: readonly RateLimit[];
+  readonly #table: RateLimitTable;
 
   constructor({ port, limits, allowed, autoBlock }: GateOptions) {
     this.#port = port;
@@ -73,6 +80,10 @@ export class Gate {
 
   limitFor(method: string, path: string): RateLimit | undefined {
     return rateLimitFor(this.#table, method, path);
+  }
+
+  limitOf(endpoint: Endpoint): RateLimit | undefined {
+    return this.#table.find((row) => row.endpoint === endpoint);
   }
 
   /** Called before anything is read or verified. If a window is full, returns its decision. */
@@ -156,15 +167,15 @@ export class Gate {
     return { key, limit, windowSeconds } satisfies CountedRequest;
   }
 
-  /** Counts a part of another call, such as a tool or an operation of a commit, like the request of that route. */
-  async count(caller: Caller, method: 'GET' | 'POST', path: string): Promise<void> {
-    const limit = this.limitFor(method, path);
+  /** Counts a part of another call, such as a tool or an operation of a commit, like a request to the endpoint. */
+  async count(caller: Caller, endpoint: Endpoint): Promise<void> {
+    const limit = this.limitOf(endpoint);
     if (limit === undefined) return;
     const address = caller.address ?? '';
     const decision = await this.take(limit, address, caller);
     if (decision?.allowed !== false) return;
     const refusal = refuse('rate', { fix: 'Wait a minute, or say more in fewer messages.' });
-    await this.refused(address, `${refusal.message}: ${method} ${path}`);
+    await this.refused(address, `${refusal.message}: ${endpoint}`);
     throw refusal;
   }
 

@@ -201,9 +201,9 @@ export class Drafts {
     const counted = new Set<CommitMessage>();
     return async (operation) => {
       const author = await this.#signerOf(caller, operation);
-      const path = operation.op === 'room.post' ? '/room/x' : '/dm/x';
+      const endpoint = operation.op === 'room.post' ? 'post' : 'dm-send';
       if (!counted.has(operation))
-        await runCount(() => this.#options.gate.count(author.caller ?? caller, 'POST', path));
+        await runCount(() => this.#options.gate.count(author.caller ?? caller, endpoint));
       counted.add(operation);
       return this.#ofCommit(caller, author, operation, newRooms);
     };
@@ -230,9 +230,7 @@ export class Drafts {
               key: operation.key,
               address: caller.address,
               newRooms,
-              ...((operation.key ?? '') !== '' && {
-                admitRoom: () => gate.count(caller, 'POST', '/v1/rooms'),
-              }),
+              ...((operation.key ?? '') !== '' && { admitRoom: () => gate.count(caller, 'create-room') }),
             },
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,

@@ -8,6 +8,7 @@ import type { RoomAccess, RoomReference } from '../../../messaging/rooms/doors.j
 import type { Identity, Room } from '../../../messaging/model.js';
 import { refusalSentence, refuse } from '../../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../../messaging/service.js';
+import type { Endpoint } from '../../../messaging/gate/rate-limits.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import { serverHeaders } from '../../answer/answer-writer.js';
 import { type Authenticator, noCredentials } from '../../request/authentication.js';
@@ -167,25 +168,26 @@ export function limited<Params, Body, Answer>(
 ) {
   return async (context: Context<Params, Body>): Promise<Answer> => {
     const { request, reply, caller } = context;
-    const messaging = await countRequest(request, reply, caller, request.method, routePathOf(request));
+    const messaging = await countRequest(request, reply, caller);
     const answer = await handler(context, messaging);
     await request.signer?.durable;
     return answer;
   };
 }
 
-/** Counts a request under the endpoint of a path, and refuses it if there were too many. */
+/** Counts a request under the endpoint of its route or another, and refuses it if there were too many. */
 export async function countRequest(
   request: FastifyRequest,
   reply: FastifyReply,
   caller: Caller | null,
-  method: string,
-  path: string,
+  endpoint?: Endpoint,
 ): Promise<MessagingService> {
   const messaging = messagingOf(request);
-  const limit = messaging.gate.limitFor(method, path);
+  const { gate } = messaging;
+  const limit =
+    endpoint === undefined ? gate.limitFor(request.method, routePathOf(request)) : gate.limitOf(endpoint);
   if (limit === undefined) return messaging;
-  const decision = request.signer?.rate ?? (await messaging.gate.take(limit, addressOf(request), caller));
+  const decision = request.signer?.rate ?? (await gate.take(limit, addressOf(request), caller));
   if (decision !== undefined) showRate(reply, decision);
   if (decision?.allowed === false) throw tooMany(reply, decision);
   return messaging;

@@ -13,13 +13,13 @@ export interface Asked {
 
 /** Counts the request under the endpoint of its route. */
 export function admit({ caller, request, reply }: Asked): Promise<MessagingService> {
-  return countRequest(request, reply, caller, request.method, request.matchedPath ?? '');
+  return countRequest(request, reply, caller);
 }
 
 /** Counts a room that a message creates, like a request that creates one. */
 export function admitRoom({ caller, request, reply }: Asked): () => Promise<void> {
   return async () => {
-    await countRequest(request, reply, caller, 'POST', '/v1/rooms');
+    await countRequest(request, reply, caller, 'create-room');
   };
 }
 
