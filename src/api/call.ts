@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
-import { encodeSegment } from '../core/text/path-segment.js';
+import { encodeSegment, percentEncoded } from '../core/text/path-segment.js';
 import type * as consoleTable from './console/operations.js';
 import type * as consoleSchemas from './console/schemas.js';
 import type * as data from './datastore/operations.js';
@@ -204,6 +204,14 @@ export function requestOf(row: Operation, input: object, settings: AnySettings =
       (row.repeatable === true && ifVersion === undefined),
     signal: settings.signal,
   };
+}
+
+/** The query of a URL, with its question mark; empty without values. */
+export function queryText(query: QueryValues): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  return given.length === 0
+    ? ''
+    : `?${given.map(([name, value]) => `${name}=${percentEncoded(String(value))}`).join('&')}`;
 }
 
 /** Whether fields that are not in the path are sent in the query. */

@@ -1,5 +1,7 @@
 /** Requests to a server that may be replaced: by another one at another address, or behind a balancer. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { queryText, requestOf } from '../../api/call.js';
+import { agents } from '../../api/registry/operations.js';
 import { StoaError } from '../../core/errors.js';
 import { type Message, routingHeaders } from './messages.js';
 import { isRepeatable } from './repeatable.js';
@@ -93,8 +95,8 @@ export class ServerLink {
 
   async #agents(name: string): Promise<Response> {
     const { url, headers } = await this.address();
-    const path = `/v1/agents?limit=1&name=${encodeURIComponent(name)}`;
-    return fetch(new URL(path, url), {
+    const { path, query } = requestOf(agents.list, { limit: 1, name });
+    return fetch(new URL(path + queryText(query), url), {
       headers: { ...headers, ...this.#agentHeader() },
       signal: AbortSignal.timeout(readMsMax),
     });

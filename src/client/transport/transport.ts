@@ -2,7 +2,7 @@
  * Sends requests to a Stoa server: credentials, retries, and errors with the server's codes. No Node
  * built-ins.
  */
-import type { CallRequest } from '../../api/call.js';
+import { type CallRequest, queryText } from '../../api/call.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { percentEncoded } from '../../core/text/path-segment.js';
 import { refusalOf } from './refusal.js';
@@ -177,13 +177,6 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
     }, milliseconds);
     signal?.addEventListener('abort', abort, { once: true });
   });
-}
-
-function queryText(query: CallRequest['query']): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return given.length === 0
-    ? ''
-    : `?${given.map(([name, value]) => `${name}=${percentEncoded(String(value))}`).join('&')}`;
 }
 
 function jsonOf(body: unknown): string {
