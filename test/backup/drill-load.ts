@@ -86,8 +86,8 @@ export class Load {
       const project = await this.#stoa.workspaces.createProject(caller, workspace.id, { name: 'drill' });
       const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
       this.#sessions.set(user, { project: project.id, session: session.id });
-      this.places.inboxes.push(await this.#stoa.messaging.direct.recipientOf(caller));
       const { agent_id } = await this.#stoa.registry.createAgent(caller, { name: worker });
+      this.places.inboxes.push(await this.#stoa.messaging.direct.recipient(caller, worker));
       this.#model.workers.add(agent_id);
     }
     for (const is_private of [false, true]) {

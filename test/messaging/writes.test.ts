@@ -187,7 +187,8 @@ it("does not post as an identity that is no longer the caller's kept identity", 
   // The first message stores the identity.
   await writeOne(messaging.writer, { caller: ada }, await messaging.steps.post(ada, ...saying('first')));
   const posting = await messaging.steps.post(ada, ...saying('late'));
-  const other = await messaging.direct.recipientOf({ user: 'ada', agent: null });
+  await stoa.registry.createAgent(ada, { name: 'other' });
+  const other = await messaging.direct.recipient(ada, 'other');
   await kernel.root.transact((tx) => {
     const rows = [...tx.range(families.keptAgents, {})];
     const kept = rows.find(({ value }) => value.toString().includes(other));

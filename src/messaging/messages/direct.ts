@@ -11,7 +11,7 @@ import { type Authors, nobodyId } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
-import type { Delivered, KeptFor, MessagingPort, Page, Span } from '../port.js';
+import type { Delivered, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { type MessagingSteps, writePrepared } from '../steps.js';
 
@@ -55,11 +55,6 @@ export class DirectMessages {
   /** The recipient by its id, or by the name of one of the caller's agents. */
   recipient(caller: Caller, to: string): Promise<string> {
     return this.#options.recipients.idOf(caller, to);
-  }
-
-  /** The inbox of an agent of the same user, for callers that write to it by name. */
-  recipientOf(agent: KeptFor): Promise<string> {
-    return this.#options.authors.recipientOf(agent);
   }
 
   async read(

@@ -259,9 +259,11 @@ async function addTo(route: string, path: string, number: number): Promise<void>
       await messaging.rooms.post(alice, { room: id }, () => ({ body: `several ${number}`, pid: '' }), null);
       return;
     case '/v1/inbox':
+      // Only an author has an identity that can be written to.
+      await messaging.rooms.post(alice, { room: 'global' }, () => ({ body: 'several', pid: '' }), null);
       await messaging.direct.send(
         { ...alice, agent: 'sender' },
-        await messaging.direct.recipientOf(alice),
+        await messaging.direct.readerOf(alice),
         { body: `several ${number}` },
         null,
       );

@@ -145,7 +145,7 @@ export class PostgresFind implements FindPort {
     }
   }
 
-  /** Files everything that is marked now: for tests, and before a move. */
+  /** Files everything that is marked now, so that a test or a bench can measure the filed index. */
   async fileAll(): Promise<void> {
     for (;;) {
       const owners = await this.#markedOwners(1);
