@@ -37,7 +37,7 @@ export interface DataCapabilities {
    * True if lists come from an index that is updated a moment after the write. Reads by key are always
    * current.
    */
-  readonly listsLag?: boolean;
+  readonly listsLag: boolean;
 }
 
 /**

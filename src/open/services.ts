@@ -32,7 +32,7 @@ export function openServices(opening: Opening, domains: Domains): Services {
     changes,
     commit,
     links: new IdentityLinks({ writer: home.writer, registry, messaging }),
-    operations: openOperations(opening, { changes, commit, vectors: searches.vectors }),
+    operations: openOperations(opening, { changes, commit, data, messaging, vectors: searches.vectors }),
     transfer: new TransferService({
       stores: new Map<string, RecordStore>([...home.records(), ['data.document', new DocumentRecords(data)]]),
       storeId: home.id,
@@ -101,7 +101,7 @@ function openCommit({ home, options, limits, opened }: Opening, domains: Domains
 
 function openOperations(
   { home, options, limits, onError }: Opening,
-  shown: Pick<Stoa, 'changes' | 'commit' | 'vectors'>,
+  shown: Pick<Stoa, 'changes' | 'commit' | 'data' | 'messaging' | 'vectors'>,
 ): OperationsService {
   return new OperationsService({
     ...shown,

@@ -7,8 +7,10 @@ import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Page, type PageRequest, pageLimit } from '../core/paging.js';
 import type { Limits } from '../core/settings/limits.js';
+import type { DataCapabilities, DataPort } from '../datastore/port.js';
 import type { ChangesService } from '../feed/service.js';
 import type { VectorsService, VectorsStatus } from '../find/vectors/service.js';
+import type { MessagingPort } from '../messaging/port.js';
 import type {
   BackupKind,
   BackupSummaries,
@@ -33,6 +35,8 @@ export interface OperationsOptions {
   archive: Archive;
   changes: Pick<ChangesService, 'newest'>;
   commit: Pick<CommitService, 'outbox'>;
+  data: { readonly port: Pick<DataPort, 'capabilities'> };
+  messaging: { readonly port: Pick<MessagingPort, 'capabilities'> };
   vectors: Pick<VectorsService, 'status'>;
   limits: Limits;
   /** Reads the key ring for secrets. */
@@ -64,6 +68,16 @@ export interface HomeStatus {
   expiry_backlog_ms: number;
   /** Messages of commits that are not delivered yet; null if their database does not answer. */
   outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
+  /** What the databases promise. */
+  capabilities: {
+    documents: {
+      backend: string;
+      atomic_batches: boolean;
+      changes: DataCapabilities['changes'];
+      lists_lag: boolean;
+    };
+    messages: { durable: boolean; about: string };
+  };
   /** The work that gives documents vectors. */
   embedding: VectorsStatus;
   size_bytes: number;
@@ -122,10 +136,21 @@ export class OperationsService {
       feed_bytes: feedBytes,
       expiry_backlog_ms: expiryBacklogMs,
       outbox: await this.#outbox(),
+      capabilities: this.#capabilities(),
       embedding: await this.#options.vectors.status(),
       size_bytes: sizeBytes,
       families: Object.fromEntries(families),
       servers: await this.#port.servers(),
+    };
+  }
+
+  #capabilities(): HomeStatus['capabilities'] {
+    const { data, messaging } = this.#options;
+    const { backend, atomicBatches, changes, listsLag } = data.port.capabilities;
+    const { durable, about } = messaging.port.capabilities;
+    return {
+      documents: { backend, atomic_batches: atomicBatches, changes, lists_lag: listsLag },
+      messages: { durable, about },
     };
   }
 

@@ -8,4 +8,5 @@ export const storeCapabilities = {
   accessFlushMs: 10_000,
   reportsAccessVisible: false,
   sharedIds: true,
+  listsLag: false,
 } as const satisfies Partial<DataCapabilities>;

@@ -33,6 +33,13 @@ export const serverExamples: ExamplesOf<'server'> = {
       expiry_backlog_ms: 0,
       streams: 2,
       outbox: { waiting: 0, oldest_waiting_seconds: 0, undeliverable: 0 },
+      capabilities: {
+        documents: { backend: 'directory', atomic_batches: true, changes: 'same-commit', lists_lag: false },
+        messages: {
+          durable: true,
+          about: 'A message, its index rows, its counters and its change are one commit.',
+        },
+      },
       embedding: { model: null, dimensions: null, waiting: 0, oldest_waiting_seconds: 0, failing: null },
       size_bytes: 204_800,
       families: { 'registry/agents': { entries: 2, size_bytes: 1_024, estimated: false } },

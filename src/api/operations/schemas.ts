@@ -30,6 +30,22 @@ const statusSchema = z
         'Messages of commits that are not delivered yet or are undeliverable; null if their database ' +
           'does not answer',
       ),
+    capabilities: z
+      .object({
+        documents: z.object({
+          backend: z.string(),
+          atomic_batches: z.boolean().describe('False: each key of a batch has its own result'),
+          changes: z
+            .enum(['same-commit', 'after-write'])
+            .describe('When a change reaches the feed: with its write, or right after it'),
+          lists_lag: z.boolean().describe('True: lists show a write a moment later'),
+        }),
+        messages: z.object({
+          durable: z.boolean().describe('An acknowledged message survives a crash of the machine'),
+          about: z.string(),
+        }),
+      })
+      .describe('What the databases of documents and messages promise'),
     embedding: z
       .object({
         model: z.string().nullable().describe('Null: the server has no embedder'),

@@ -42,6 +42,7 @@ export class MemoryDataStore implements DocumentStore {
     accessFlushMs: 100,
     reportsAccessVisible: false,
     sharedIds: false,
+    listsLag: false,
   };
   readonly #namespaces = new Map<string, Namespace>();
   readonly #limits: Limits;

@@ -61,6 +61,7 @@ export class DirectoryDataStore implements DataPort {
     accessFlushMs: 1_000,
     reportsAccessVisible: true,
     sharedIds: false,
+    listsLag: false,
   };
   readonly verbs: DataVerbs;
   readonly #kernel: Kernel;

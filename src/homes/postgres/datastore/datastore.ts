@@ -59,6 +59,7 @@ export class PostgresDataStore implements DataPort {
     accessFlushMs: 1_000,
     reportsAccessVisible: false,
     sharedIds: false,
+    listsLag: false,
   };
   readonly #sql: PostgresSql;
   readonly #writer: PostgresWriter;

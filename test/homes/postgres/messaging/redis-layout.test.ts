@@ -237,8 +237,9 @@ describe('the stored layout', () => {
         redis: redis.url,
         onError: (_error, about) => void warnings.push(about),
       });
+      const { capabilities } = await server.stoa.operations.status();
       await server.close();
-      return server.stoa.messaging.port.capabilities.durable;
+      return capabilities.messages.durable;
     };
     try {
       expect([await durable(), warnings]).toEqual([true, []]);
