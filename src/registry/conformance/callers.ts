@@ -205,6 +205,24 @@ export function callerTests(runner: TestRunner, { name, open }: RegistryTarget):
       expect((await registry.heartbeat(alice, 'ranger')).lease).toMatchObject({ holder: 'ranger', fence: 1 });
     });
 
+    it('are present no shorter after a heartbeat than before it', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      await write(opened, scout);
+      const before = (await registry.getAgent(alice, 'scout')).lease;
+      for (const caller of [alice, scout]) {
+        await opened.pass(1);
+        expect((await registry.heartbeat(caller, 'scout')).lease).toEqual(before);
+      }
+      await opened.pass(880);
+      expect(await registry.getAgent(alice, 'scout')).toMatchObject({ presence: 'live', lease: before });
+      // A heartbeat near the end moves it.
+      expect((await registry.heartbeat(scout, 'scout')).lease.expires_at > (before?.expires_at ?? '')).toBe(
+        true,
+      );
+      expect(await opened.findings()).toEqual([]);
+    });
+
     it('give their lease to a holder that sends heartbeats, and then live by these', async () => {
       const opened = await bench.open();
       const { registry } = opened;

@@ -78,8 +78,8 @@ export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): num
 }
 
 /**
- * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while another holder
- * keeps it with heartbeats.
+ * The lease after a heartbeat: renewed for its holder, or taken by a new one. A renewal never ends the lease
+ * earlier than it ended before. Throws while another holder keeps it with heartbeats.
  */
 export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
   const current = lease === null ? null : settled(lease, times, nowMs);
@@ -94,7 +94,8 @@ export function beat(lease: Lease | null, holder: string, times: LeaseTimes, now
       details: { holder: current.holder, free_at: lostAtMs(current, times) },
     });
   }
-  return { ...current, ...renewal };
+  if (current.holder === null) return { ...current, ...renewal };
+  return { ...current, ...renewal, expiresAtMs: Math.max(expiresAtMs, lapsesAtMs(current, times)) };
 }
 
 /**
@@ -116,7 +117,7 @@ export function callOn(
     holder: isHeld ? current.holder : agent,
     fence: current?.fence ?? 1,
     renewedAtMs: nowMs,
-    expiresAtMs: Math.max(ownEndMs, untilMs, isHeld ? current.expiresAtMs : 0),
+    expiresAtMs: Math.max(ownEndMs, untilMs, isHeld ? lapsesAtMs(current, times) : 0),
     timerAtMs: current?.timerAtMs ?? null,
     lost: false,
     implicit,
