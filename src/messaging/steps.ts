@@ -272,11 +272,12 @@ export class MessagingSteps {
     return sending.map(({ id, tsMs }) => ({ id, tsMs }));
   }
 
-  async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>> {
+  /** For each inbox of the caller, the step that acknowledges the messages in it. */
+  async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>[]> {
     const { port, authors, limits } = this.#options;
     if (ids.length === 0) throw refuse('acknowledgeMissing');
     if (ids.length > limits.acknowledgedIdsMax) throw refuse('acknowledgeMany');
-    return port.acknowledge(await authors.readerOf(caller), ids);
+    return (await authors.inboxesOf(caller)).map((inbox) => port.acknowledge(inbox, ids));
   }
 
   // Messages of commits

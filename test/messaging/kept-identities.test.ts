@@ -4,6 +4,8 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { sharedHome } from '../servers/shared.js';
 import { MessagingServer, roomy } from './kit.js';
 
+const ids = (messages: { id: string }[]) => messages.map(({ id }) => id);
+
 describe.each(['a data directory', 'PostgreSQL'])('on %s', (home) => {
   let server: MessagingServer;
   let ada: Record<string, string>;
@@ -53,6 +55,43 @@ describe.each(['a data directory', 'PostgreSQL'])('on %s', (home) => {
     expect(second).not.toBe(first);
     expect(await authorOf('senior clerk')).toBe(first);
     expect((await ask('GET', '/v1/identities/clerk')).json).toMatchObject({ id: second });
+    await expectHealthy();
+  });
+
+  it('an agent that gets its own key reads and acknowledges what was sent to it before', async () => {
+    const kept = await authorOf('porter');
+    const tell = async (to: string, body: string) =>
+      (await ask('POST', '/v1/inbox', { to, body })).json['id'] as string;
+    const sent = [await tell('porter', 'one'), await tell(kept, 'two')];
+    const { json: porter } = await ask('GET', '/v1/agents/porter');
+    const key = await server.agent('Porter');
+    const linking = { agent_id: porter['agent_id'], write: true, consent: key.consent(porter['agent_id']) };
+    expect((await ask('PUT', `/v1/identities/${key.id}/link`, linking)).status).toBe(200);
+    // What is sent to the identity that the server keeps goes to the one with the key.
+    sent.push(await tell('porter', 'three'), await tell(kept, 'four'));
+
+    const read = async (path: string) => {
+      const { json } = await server.ask('GET', path, { headers: key.messageSignature('GET', path) });
+      return json;
+    };
+    expect(ids((await read('/v1/inbox')).items)).toEqual(sent.toReversed());
+    expect(ids((await read('/dm')).messages)).toEqual(sent.toReversed());
+    expect(ids((await read('/v1/inbox?pending=true')).items)).toEqual(sent);
+    expect((await server.stoa.messaging.port.inbox(key.id, { afterMs: 0, limit: 9 })).items).toHaveLength(2);
+
+    const paged: string[] = [];
+    for (let cursor: string | null = ''; cursor !== null;) {
+      const page = await read(`/v1/inbox?limit=1${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+      paged.push(...ids(page.items));
+      cursor = page.next_cursor;
+    }
+    expect(paged).toEqual(sent.toReversed());
+
+    const body = JSON.stringify({ ids: sent.slice(1) });
+    const headers = key.messageSignature('POST', '/v1/inbox/ack', body);
+    const acknowledged = await server.ask('POST', '/v1/inbox/ack', { raw: body, headers });
+    expect(acknowledged.json).toEqual({ acknowledged: 3 });
+    expect(ids((await read('/v1/inbox?pending=true')).items)).toEqual(sent.slice(0, 1));
     await expectHealthy();
   });
 

@@ -41,6 +41,9 @@ interface KeptAuthor {
 const unstoredMax = 1_000;
 const unstoredMs = 60_000;
 
+/** The ids of identities, the one that receives new messages first. */
+export type Inboxes = readonly [string, ...string[]];
+
 /** An id that no identity has. */
 export const nobodyId = '00000000-0000-0000-0000-000000000000';
 
@@ -90,6 +93,17 @@ export class Authors {
     if (caller === null) throw refuse('missingAuthHeaders');
     if (caller.identity !== null) return caller.identity;
     return (await this.#port.kept(caller))?.identity.id ?? nobodyId;
+  }
+
+  /**
+   * The inboxes of the caller. The inbox belongs to the agent: messages from the time before it had its own key
+   * are in the inbox of the identity that the server keeps for it.
+   */
+  async inboxesOf(caller: Caller | null): Promise<Inboxes> {
+    const own = await this.readerOf(caller);
+    if (caller?.identity !== own || caller.agentId === null) return [own];
+    const kept = await this.#port.kept(caller);
+    return kept === undefined ? [own] : [own, kept.identity.id];
   }
 
   /** The identity of an agent that receives a message. It is stored if the agent has none yet. */

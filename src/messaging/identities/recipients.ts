@@ -38,6 +38,12 @@ export class Recipients {
     return own ?? this.#options.authors.recipientOf(keptFor);
   }
 
+  /** An agent that got its own key reads with it: what is sent to its kept identity goes to the one with the key. */
+  async receiving({ id, serverKept, link }: Identity): Promise<string> {
+    if (!serverKept || link === null || link.agentName === null) return id;
+    return (await this.#options.agents?.identityOf(link.user, link.agentName)) ?? id;
+  }
+
   /** The identity with this id, or of the agent with this name or id. A look makes nothing. */
   async find(caller: Caller, reference: string): Promise<Identity> {
     const { port } = this.#options;

@@ -2,14 +2,15 @@
  * Direct messages: opaque to the server, stored until they expire, delivered again until they are
  * acknowledged.
  */
-import type { Caller } from '../../core/caller.js';
+import { type Caller, operatorCaller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { WaitEnd } from '../../core/waiting/waits.js';
-import type { Writer } from '../../core/write.js';
+import { type Writer, prepareAndWrite, writeOne } from '../../core/write.js';
 import type { Feed } from '../../feed/port.js';
-import { type Authors, nobodyId } from '../identities/authors.js';
+import { type Authors, type Inboxes, nobodyId } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
+import { mergedPage } from './merged-pages.js';
 import type { DirectMessage } from '../model.js';
 import type { Delivered, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
@@ -52,6 +53,11 @@ export class DirectMessages {
     return this.#options.authors.readerOf(caller);
   }
 
+  /** Where the messages of the caller are: new ones in the first inbox, which alone is followed. */
+  inboxesOf(caller: Caller | null): Promise<Inboxes> {
+    return this.#options.authors.inboxesOf(caller);
+  }
+
   /** The recipient by its id, or by the name of one of the caller's agents. */
   recipient(caller: Caller, to: string): Promise<string> {
     return this.#options.recipients.idOf(caller, to);
@@ -65,11 +71,13 @@ export class DirectMessages {
   ): Promise<Page<DirectMessage>> {
     const { port, hub } = this.#options;
     const waits = 'afterMs' in span ? waitMs : 0;
-    const { inbox, leftMs } = await this.#inboxOf(caller, waits, signal);
-    const page = await port.inbox(inbox, span);
+    const { inboxes, leftMs } = await this.#inboxesOf(caller, waits, signal);
+    const read = async () =>
+      mergedPage(await Promise.all(inboxes.map((inbox) => port.inbox(inbox, span))), span);
+    const page = await read();
     if (page.items.length > 0 || leftMs <= 0 || !('afterMs' in span)) return page;
-    const came = await hub.wait({ kind: 'inbox', id: inbox }, span.afterMs, leftMs, signal);
-    return came ? port.inbox(inbox, span) : page;
+    const came = await hub.wait({ kind: 'inbox', id: inboxes[0] }, span.afterMs, leftMs, signal);
+    return came ? read() : page;
   }
 
   /**
@@ -84,10 +92,16 @@ export class DirectMessages {
     signal: AbortSignal,
   ): Promise<Page<DirectMessage>> {
     const { port, hub } = this.#options;
-    const { inbox, leftMs } = await this.#inboxOf(caller, waitMs, signal);
+    const { inboxes, leftMs } = await this.#inboxesOf(caller, waitMs, signal);
+    const [inbox] = inboxes;
+    const read = async () =>
+      mergedPage(await Promise.all(inboxes.map((id) => port.pending(id, afterMs, limit))), {
+        afterMs,
+        limit,
+      });
     // Read before the page, so that a message that arrives in between ends the wait at once.
     const newest = leftMs <= 0 ? undefined : await port.inbox(inbox, { beforeMs: null, limit: 1 });
-    const page = await port.pending(inbox, afterMs, limit);
+    const page = await read();
     if (page.items.length > 0 || newest === undefined) return page;
     const came = await hub.wait(
       { kind: 'inbox', id: inbox },
@@ -95,7 +109,7 @@ export class DirectMessages {
       leftMs,
       signal,
     );
-    return came ? port.pending(inbox, afterMs, limit) : page;
+    return came ? read() : page;
   }
 
   /**
@@ -118,21 +132,28 @@ export class DirectMessages {
     });
   }
 
-  /** The inbox that the caller reads, and how long the caller may still wait for a message in it. */
-  async #inboxOf(
+  /** The inboxes that the caller reads, and how long the caller may still wait for a message in the first one. */
+  async #inboxesOf(
     caller: Caller | null,
     waitMs: number,
     signal: AbortSignal,
-  ): Promise<{ inbox: string; leftMs: number }> {
-    const inbox = await this.readerOf(caller);
-    if (inbox !== nobodyId || waitMs <= 0) return { inbox, leftMs: waitMs };
+  ): Promise<{ inboxes: Inboxes; leftMs: number }> {
+    const { authors } = this.#options;
+    const inboxes = await authors.inboxesOf(caller);
+    if (inboxes[0] !== nobodyId || waitMs <= 0) return { inboxes, leftMs: waitMs };
     const untilMs = performance.now() + waitMs;
     await this.firstInbox(caller, { signal, timeMs: waitMs });
-    return { inbox: await this.readerOf(caller), leftMs: untilMs - performance.now() };
+    return { inboxes: await authors.inboxesOf(caller), leftMs: untilMs - performance.now() };
   }
 
+  /** An acknowledgement can be repeated, so each inbox has a write of its own. */
   acknowledge(caller: Caller | null, ids: readonly string[]): Promise<number> {
     const { writer, steps } = this.#options;
-    return writePrepared(writer, caller, () => steps.acknowledge(caller, ids));
+    return prepareAndWrite(async () => {
+      let acknowledged = 0;
+      for (const step of await steps.acknowledge(caller, ids))
+        acknowledged += await writeOne(writer, { caller: caller ?? operatorCaller() }, step);
+      return acknowledged;
+    });
   }
 }

@@ -184,10 +184,12 @@ export class Drafts {
   }
 
   async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
-    const { port, limits } = this.#options;
-    const to = canonicalUuid(recipient);
-    if (to === undefined) throw refuse('recipientId');
-    if ((await port.identity(to)) === undefined) throw refuse('recipientUnknown');
+    const { port, limits, recipients } = this.#options;
+    const id = canonicalUuid(recipient);
+    if (id === undefined) throw refuse('recipientId');
+    const identity = await port.identity(id);
+    if (identity === undefined) throw refuse('recipientUnknown');
+    const to = await recipients.receiving(identity);
     const signed = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
     return { ...signed, message: { ...signed.message, to } };
   }

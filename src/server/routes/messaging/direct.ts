@@ -11,7 +11,8 @@ import { isSet, readFields, shownDirect } from './wire.js';
 
 export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas, {
   read: limited(async ({ caller, query, request, reply }, messaging) => {
-    const agentId = await messaging.direct.readerOf(caller);
+    const inboxes = await messaging.direct.inboxesOf(caller);
+    const [agentId] = inboxes;
     const { directPageMax } = messaging.limits;
     const span = spanOf(query, directPageMax, directPageMax);
     const verify = isSet(query, 'verify');
@@ -32,12 +33,12 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         ...nextCursorOf(page, { afterMs, limit: span.limit }),
       };
     }
+    const isKeepable = waitMs === 0 && inboxes.length === 1;
     const readPage = async () => {
       // A kept page is of exactly this inbox; a reader that waits may get an inbox meanwhile.
-      const page =
-        waitMs === 0
-          ? await messaging.port.inbox(agentId, span)
-          : await messaging.direct.read(caller, span, waitMs, disconnectSignal(reply));
+      const page = isKeepable
+        ? await messaging.port.inbox(agentId, span)
+        : await messaging.direct.read(caller, span, waitMs, disconnectSignal(reply));
       if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
       return {
         messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
@@ -45,7 +46,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         ...nextCursorOf(page, span),
       };
     };
-    if (verify || waitMs > 0) return readPage();
+    if (verify || !isKeepable) return readPage();
     const { directRetentionSeconds: retentionSeconds } = messaging.limits;
     const topic = { kind: 'inbox', id: agentId } as const;
     const revision = messaging.port.revision(topic);
