@@ -54,6 +54,8 @@ export interface CommandHint {
     items?: string;
     /** `--tail` turns the list around. */
     newestFirst?: boolean;
+    /** Fields with an id that people see as the name of its record, and the operation that reads this record. */
+    names?: Readonly<Record<string, string>>;
     /** The last column, if its texts are shown whole, on several lines where they are long. */
     folds?: string;
   };

@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { shortId } from '../../src/cli/output/short-ids.js';
 import { useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -176,7 +175,7 @@ describe('tasks', { timeout: 120_000 }, () => {
     expect(listed.items).toMatchObject([{ id: labelled.id, project_id: project }]);
     const [head = '', row = ''] = (await stoa(['tasks', 'ls', ...filters, ...common])).stdout.split('\n');
     expect(head).toMatch(/^ID +PROJECT +STATUS /);
-    expect(row.split(/ +/)[1]).toBe(shortId(project));
+    expect(row.split(/ +/)[1]).toBe('api');
     expect(Math.max(head.length, row.length)).toBeLessThanOrEqual(80);
   });
 });

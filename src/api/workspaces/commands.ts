@@ -284,7 +284,7 @@ export const taskCommands = {
       ...pageFlags,
     ],
     examples: ['stoa tasks ls --status running', 'stoa tasks ls --holder worker-1 --label gpu --json'],
-    table: { columns: everyTaskTable, empty: 'No tasks.' },
+    table: { columns: everyTaskTable, empty: 'No tasks.', names: { project_id: 'projects.get' } },
   },
   inSession: {
     usage: 'in <session_id>',

@@ -20,6 +20,7 @@ import {
   textOption,
 } from './definition.js';
 import { readJson, readText } from '../input/file-option.js';
+import type { Connection } from '../connection/connection.js';
 import type { Output } from '../output/output.js';
 
 type Fields = Record<string, unknown>;
@@ -84,8 +85,40 @@ function derivedAction(name: OperationName, hint: CommandHint): Action {
     };
     const connection = await connect(hint.makesStore === true ? 'created' : 'refused');
     const isReversed = options['tail'] === true;
-    show(output, hint, fields, await connection.ask(name, fields, settings), isReversed);
+    const answer = await connection.ask(name, fields, settings);
+    show(output, hint, fields, output.json ? answer : await named(connection, hint, answer), isReversed);
   };
+}
+
+/** The answer with names instead of ids where the table has them. A record that is gone keeps its id. */
+async function named(connection: Connection, { table }: CommandHint, answer: unknown): Promise<unknown> {
+  const { items } = (answer ?? {}) as { items?: Fields[] };
+  if (items === undefined || table?.names === undefined) return answer;
+  const shown = items.map((item) => ({ ...item }));
+  for (const [field, operation] of Object.entries(table.names)) {
+    const ids = new Set(items.map((item) => item[field]));
+    for (const id of ids) {
+      const name = await nameOf(connection, operation, field, id);
+      for (const item of shown) if (item[field] === id) item[field] = name ?? id;
+    }
+  }
+  return { ...(answer as Fields), items: shown };
+}
+
+async function nameOf(
+  connection: Connection,
+  operation: string,
+  field: string,
+  id: unknown,
+): Promise<unknown> {
+  try {
+    // A hint names an operation.
+    const record = (await connection.ask(operation as OperationName, { [field]: id })) as Fields;
+    return record['name'];
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    throw error;
+  }
 }
 
 /** Commands for the data of one user require --user, so that `default` is not used by accident. */
