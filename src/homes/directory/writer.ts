@@ -110,8 +110,9 @@ export class DirectoryWriter implements Writer {
       });
     runPart('check', checks);
     const results = runPart('step', steps);
-    this.#noteCall(own, tx, hasRoot ? root : null, caller);
-    if (idempotency !== null && idempotency !== undefined && isAnswer?.(results) !== false)
+    const isAnswered = isAnswer?.(results) !== false;
+    this.#noteCall(own, tx, hasRoot && isAnswered ? root : null, caller);
+    if (idempotency !== null && idempotency !== undefined && isAnswered)
       keepAnswer(tx, userKey(caller.user), idempotency, results, this.#kernel.limits);
     return results;
   }

@@ -99,7 +99,7 @@ async function openBase(
     checkFence: (work, caller) => checkCallerFence(work, caller, given),
     agents: {
       isFresh: (agent, nowMs, untilMs) => agents.callers?.isFresh(agent, nowMs, untilMs) ?? true,
-      called: async (work, agent, untilMs) => agents.callers?.called(work, agent, untilMs),
+      called: async (work, agent, untilMs, makes) => agents.callers?.called(work, agent, untilMs, makes),
     },
     onCall: (verb, milliseconds, failed) =>
       options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),

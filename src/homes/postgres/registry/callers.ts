@@ -29,15 +29,16 @@ export class RegistryCallers implements CallerAgents {
     return this.recent.isFresh(agent, nowMs, untilMs);
   }
 
-  /** The agent in whose name a write is made, inside that write: made if it is new. */
-  async called(work: Work, agent: ActingAgent, untilMs: number): Promise<void> {
-    if (this.recent.take(agent, this.#registry.nowMs(), untilMs)) await this.#called(work, agent, untilMs);
+  /** The agent in whose name a write is made, inside that write: with `makes`, made if it is new. */
+  async called(work: Work, agent: ActingAgent, untilMs: number, makes: boolean): Promise<void> {
+    if (this.recent.take(agent, this.#registry.nowMs(), untilMs))
+      await this.#called(work, agent, untilMs, makes);
   }
 
   /** The id of an agent inside a write. With `acts`, the agent is the one that writes: it is made if it is new. */
   async idIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
     return acts
-      ? (await this.#called(work, agent, 0))?.record.agent_id
+      ? (await this.#called(work, agent, 0, true))?.record.agent_id
       : agentNamed(work.sql, userIdOf(agent.user), agent.agent);
   }
 
@@ -46,8 +47,8 @@ export class RegistryCallers implements CallerAgents {
     if (this.recent.take(agent, this.#registry.nowMs(), 0)) await agents.called(work, agent, 0, null);
   }
 
-  #called(work: Work, agent: ActingAgent, untilMs: number): Promise<StoredAgent | undefined> {
+  #called(work: Work, agent: ActingAgent, untilMs: number, makes: boolean): Promise<StoredAgent | undefined> {
     const makeId = (): string => this.makeId(agent.user, agent.agent);
-    return agents.called(this.#registry.partOf(work), agent, untilMs, makeId);
+    return agents.called(this.#registry.partOf(work), agent, untilMs, makes ? makeId : null);
   }
 }

@@ -20,7 +20,8 @@ export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
 export interface CallerAgents {
   /** Whether nothing is to be written about the agent. `untilMs`: its presence must not end before. */
   isFresh(agent: ActingAgent, nowMs: number, untilMs: number): boolean;
-  called(work: Work, agent: ActingAgent, untilMs: number): Promise<void>;
+  /** With `makes`, a new agent is made. */
+  called(work: Work, agent: ActingAgent, untilMs: number, makes: boolean): Promise<void>;
 }
 
 /** A write with an Idempotency-Key. */
@@ -161,14 +162,14 @@ export class Work {
 
   /**
    * Shows that the caller's agent is at work. After the steps, because one of them may register the agent itself,
-   * and before the check of the fence, which shares the row that this locks.
+   * and before the check of the fence, which shares the row that this locks. With `makes`, a new agent is made.
    */
-  async noteCall(): Promise<void> {
+  async noteCall(makes = true): Promise<void> {
     const { agent } = this.acting;
     if (agent === null || this.#agents === null || this.#notedUntilMs >= this.#heldUntilMs) return;
     this.#notedUntilMs = this.#heldUntilMs;
     if (!this.#agents.isFresh(agent, this.nowMs, this.#heldUntilMs))
-      await this.#agents.called(this, agent, this.#heldUntilMs);
+      await this.#agents.called(this, agent, this.#heldUntilMs, makes);
   }
 
   /**

@@ -246,11 +246,11 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    if (isAnswer?.(results) !== false)
-      await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
+    const isAnswered = isAnswer?.(results) !== false;
+    if (isAnswered) await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it
     // would wait for each other.
-    await work.noteCall();
+    await work.noteCall(isAnswered);
     await work.checkFence();
     await work.finish();
     return results;
