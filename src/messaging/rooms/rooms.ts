@@ -45,7 +45,7 @@ export class Rooms {
     return this.#options.doors.enter(caller, reference, access);
   }
 
-  /** Begins to look up the room of a post by its id. Whoever awaits it gets the error, if there is one. */
+  /** Begins to look up the room of a post by its id. An error is thrown where the room is awaited. */
   ahead(given: string): Promise<Room | undefined> | undefined {
     const id = canonicalRoomId(given);
     const looking = id === undefined ? undefined : this.#options.port.room(id);

@@ -81,8 +81,8 @@ export class FeedOutbox {
   }
 
   /**
-   * Moves the entry of a message that Redis has stored. On one Redis server the answer does not wait for it: whoever shows
-   * counters of rooms calls `catchUp` first. On a cluster there are too many lists for that, so the answer waits.
+   * Moves the entry of a message that Redis has stored. On one Redis server the answer does not wait for it: a read
+   * that shows counters of rooms calls `catchUp` first. On a cluster there are too many lists for that, so the answer waits.
    */
   async posted(list: string): Promise<void> {
     const moved = this.move(list);
