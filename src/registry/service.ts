@@ -283,16 +283,6 @@ export class RegistryService {
     await this.#write(quiet, this.port.recordAgentCall(acting.user, acting.agent));
   }
 
-  /** Lets a messaging identity speak for an agent. */
-  async linkIdentity(caller: Caller, agent: string, identity: string): Promise<void> {
-    const agentId = await this.agents.idOf(caller, agent);
-    await this.#write(caller, this.steps.linkIdentity(caller, agentId, identity));
-  }
-
-  async unlinkIdentity(caller: Caller, identity: string): Promise<void> {
-    await this.#write(caller, this.steps.unlinkIdentity(caller, identity));
-  }
-
   async listIdentities(caller: Caller, agent: string, page?: PageRequest): Promise<Page<string>> {
     return this.#users.listIdentities(caller, await this.agents.idOf(caller, agent), page);
   }

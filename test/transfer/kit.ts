@@ -6,6 +6,7 @@ import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import type { ImportReport, TransferDomain } from '../../src/transfer/model.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
+import { linkIdentity } from '../../src/registry/conformance/bench.js';
 
 export const secret = 'sk-ant-in-the-clear';
 export const configSecret = 'config-in-the-clear';
@@ -92,7 +93,7 @@ export async function fill(stoa: Stoa): Promise<void> {
       proven: true,
     })
   ).identity;
-  await stoa.registry.linkIdentity(ada, agent.agent_id, writer.id);
+  await linkIdentity({ registry: stoa.registry, writer: stoa.home.writer }, ada, agent.agent_id, writer.id);
   const room = await port.createRoom({
     name: 'closed',
     isPrivate: true,

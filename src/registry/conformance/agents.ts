@@ -11,6 +11,7 @@ import {
   alice,
   bob,
   changesOf,
+  linkIdentity,
   missing,
   operator,
   startMs,
@@ -105,7 +106,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
           const closed = await registry.openSession(alice, agent_id);
           await registry.closeSession(alice, closed.session_id);
           await registry.heartbeat(alice, agent_id);
-          await registry.linkIdentity(alice, agent_id, 'identity-1');
+          await linkIdentity(opened, alice, agent_id, 'identity-1');
           await registry.updateAgent(alice, agent_id, { labels: { team: 'red' } });
         }
       }

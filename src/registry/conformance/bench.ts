@@ -3,7 +3,7 @@ import { type Caller, fullScopes, operatorCaller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { TestRunner } from '../../core/test-runner.js';
-import type { Writer } from '../../core/write.js';
+import { type Writer, writeOne } from '../../core/write.js';
 import type { AgentAnswer } from '../schemas.js';
 import { type AgentState, agentStates } from '../model.js';
 import type { RegistryService } from '../service.js';
@@ -41,6 +41,26 @@ export interface RegistryTarget {
   readonly open: OpenRegistry;
   /** How many random histories are tried in each way. */
   readonly histories?: number;
+}
+
+type Written = Pick<RegistryBench, 'registry' | 'writer'>;
+
+/** The registry's half of a link. `IdentityLinks` writes it together with the half of messaging. */
+export async function linkIdentity(
+  { registry, writer }: Written,
+  caller: Caller,
+  agentId: string,
+  identity: string,
+): Promise<void> {
+  await writeOne(writer, { caller }, registry.steps.linkIdentity(caller, agentId, identity));
+}
+
+export async function unlinkIdentity(
+  { registry, writer }: Written,
+  caller: Caller,
+  identity: string,
+): Promise<void> {
+  await writeOne(writer, { caller }, registry.steps.unlinkIdentity(caller, identity));
 }
 
 /** One bench a test, closed after it. */

@@ -2,7 +2,16 @@
 import { userKey } from '../../identity/user-key.js';
 import { isoTime } from '../../core/text/iso-time.js';
 import type { TestRunner } from '../../core/test-runner.js';
-import { OneBench, type RegistryTarget, alice, bob, operator, userCaller } from './bench.js';
+import {
+  OneBench,
+  type RegistryTarget,
+  alice,
+  bob,
+  linkIdentity,
+  operator,
+  unlinkIdentity,
+  userCaller,
+} from './bench.js';
 
 export function userTests(runner: TestRunner, { name, open }: RegistryTarget): void {
   const { describe, it, expect } = runner;
@@ -95,19 +104,19 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
       const other = await registry.createAgent(bob, { name: 'spy' });
-      await registry.linkIdentity(alice, agent_id, 'key-1');
-      await registry.linkIdentity(alice, agent_id, 'key-1');
+      await linkIdentity(opened, alice, agent_id, 'key-1');
+      await linkIdentity(opened, alice, agent_id, 'key-1');
       expect((await registry.linkedAgent('key-1'))?.agent_id).toBe(agent_id);
-      await expect(registry.linkIdentity(bob, other.agent_id, 'key-1')).rejects.toMatchObject({
+      await expect(linkIdentity(opened, bob, other.agent_id, 'key-1')).rejects.toMatchObject({
         code: 'already_exists',
       });
-      await expect(registry.linkIdentity(bob, agent_id, 'key-2')).rejects.toMatchObject({
+      await expect(linkIdentity(opened, bob, agent_id, 'key-2')).rejects.toMatchObject({
         code: 'not_found',
       });
-      await expect(registry.unlinkIdentity(bob, 'key-1')).rejects.toMatchObject({ code: 'not_found' });
-      await registry.unlinkIdentity(alice, 'key-1');
+      await expect(unlinkIdentity(opened, bob, 'key-1')).rejects.toMatchObject({ code: 'not_found' });
+      await unlinkIdentity(opened, alice, 'key-1');
       expect(await registry.linkedAgent('key-1')).toBeNull();
-      await registry.linkIdentity(bob, other.agent_id, 'key-1');
+      await linkIdentity(opened, bob, other.agent_id, 'key-1');
       await registry.updateAgentStatus(bob, other.agent_id, 'error');
       await registry.deleteAgent(bob, other.agent_id);
       expect(await registry.linkedAgent('key-1')).toBeNull();

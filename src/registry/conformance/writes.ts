@@ -9,6 +9,7 @@ import {
   alice,
   bob,
   changesOf,
+  linkIdentity,
   nextName,
   operator,
   userCaller,
@@ -94,7 +95,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
 
       const identity = randomUUID();
       const links = await Promise.allSettled(
-        users.map((caller, index) => registry.linkIdentity(caller, own[index] as string, identity)),
+        users.map((caller, index) => linkIdentity(opened, caller, own[index] as string, identity)),
       );
       expect(links.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     });
@@ -108,7 +109,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
           const { session_id } = await registry.openSession(caller, agentId);
           await registry.closeSession(caller, session_id);
         }
-        await registry.linkIdentity(caller, agentId, randomUUID());
+        await linkIdentity(opened, caller, agentId, randomUUID());
         await registry.updateAgentStatus(caller, agentId, 'error');
         await registry.deleteAgent(caller, agentId);
       }

@@ -18,6 +18,7 @@ import { linesOf } from '../../transfer/kit.js';
 import { Watched } from './watched.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 import { eventually } from '../../until.js';
+import { linkIdentity, unlinkIdentity } from '../../../src/registry/conformance/bench.js';
 
 const user = 'alice';
 const caller = operatorCaller(user);
@@ -162,8 +163,9 @@ test('the watch of agents sends every kind of change of an agent', async () => {
   const { agent_id: id } = await alice.agents.create({ name: 'all-kinds' });
   await alice.agents.start(id);
   await overwritten(() => alice.agents.update(id, { labels: { changed: 'yes' } }));
-  await running.stoa.registry.linkIdentity(caller, id, identity.id);
-  await running.stoa.registry.unlinkIdentity(caller, identity.id);
+  const written = { registry: running.stoa.registry, writer: running.stoa.home.writer };
+  await linkIdentity(written, caller, id, identity.id);
+  await unlinkIdentity(written, caller, identity.id);
   await alice.agents.heartbeat(id, { holder: 'first' });
   await running.stoa.registry.releaseLease(caller, id);
   await alice.agents.heartbeat(id, { holder: 'second' });

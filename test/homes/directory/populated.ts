@@ -11,6 +11,7 @@ import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
+import { linkIdentity } from '../../../src/registry/conformance/bench.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
 export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
@@ -66,7 +67,7 @@ export async function populate(stoa: Stoa): Promise<void> {
     email: null,
     proven: true,
   });
-  await registry.linkIdentity(ada, agent.agent_id, author.id);
+  await linkIdentity({ registry, writer: stoa.home.writer }, ada, agent.agent_id, author.id);
   await port.keep({
     id: 'ab'.repeat(4) + '-abab-4bab-8bab-abababababab',
     keptFor: { user: 'ada', agent: agent.name },

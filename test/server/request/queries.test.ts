@@ -10,6 +10,7 @@ import { routeTable } from '../rows/index.js';
 import type { RowRequest } from '../rows/row.js';
 import { type Reply, Running } from '../running.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
+import { linkIdentity } from '../../../src/registry/conformance/bench.js';
 
 /** Hostile values, as they are written in a URL. */
 const hostile: Readonly<Record<string, string>> = {
@@ -205,7 +206,7 @@ async function addTo(route: string, path: string, number: number): Promise<void>
         email: null,
         proven: false,
       });
-      await registry.linkIdentity(alice, id, made.id);
+      await linkIdentity({ registry, writer: messaging.writer }, alice, id, made.id);
       return;
     }
     case '/v1/users/{user}/tokens':

@@ -22,7 +22,7 @@ import {
 import { timerKey } from '../../../../src/homes/directory/kernel/timers/timers.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import type { Transaction } from '../../../../src/homes/directory/kernel/transaction.js';
-import { operator, userCaller } from '../../../../src/registry/conformance/bench.js';
+import { linkIdentity, operator, userCaller } from '../../../../src/registry/conformance/bench.js';
 import { type TestRegistry, openRegistry } from '../registry/open-registry.js';
 
 const f = registryFamilies;
@@ -70,7 +70,7 @@ async function populate() {
   const closed = await registry.openSession(alice, made.agent_id);
   await registry.closeSession(alice, closed.session_id);
   await registry.heartbeat(alice, made.agent_id, { holder: 'node-1' });
-  await registry.linkIdentity(alice, made.agent_id, 'key-1');
+  await linkIdentity(opened, alice, made.agent_id, 'key-1');
   const store = kernel.storeOf(user);
   const session = Buffer.from(open.session_id.replaceAll('-', ''), 'hex');
   return { store, agent: Buffer.from(made.agent_id, 'hex'), session };

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
-import type { RegistryBench } from '../../../../src/registry/conformance/bench.js';
+import { type RegistryBench, linkIdentity } from '../../../../src/registry/conformance/bench.js';
 import type { OnConflict, Outcome, TransferRecord } from '../../../../src/transfer/model.js';
 import type { Coming, ExportScope, RecordStore } from '../../../../src/transfer/port.js';
 
@@ -68,7 +68,8 @@ export const judge = (targets: readonly Home[], record: TransferRecord, coming: 
   both(targets, (home) => storeOf(home, record.type).judge(record, { ...alone, ...coming }));
 
 /** Users with and without a quota, agents with labels, leases and states, sessions open and closed, links. */
-export async function fill({ bench: { registry } }: Home): Promise<void> {
+export async function fill({ bench }: Home): Promise<void> {
+  const { registry } = bench;
   await registry.putUser(operatorCaller(), 'ada', { email: 'ada@example.org', agents_max: 3 });
   const scout = await registry.createAgent(ada, { name: 'scout', labels: { team: 'blue', 'a b': 'ü' } });
   await registry.updateAgent(ada, scout.agent_id, { status: 'running' });
@@ -90,5 +91,5 @@ export async function fill({ bench: { registry } }: Home): Promise<void> {
     [ada, broken.agent_id],
     [bob, other.agent_id],
   ] as const)
-    await registry.linkIdentity(caller, agentId, randomUUID());
+    await linkIdentity(bench, caller, agentId, randomUUID());
 }
