@@ -220,7 +220,8 @@ test('subscriptions of a signed agent come from the feed', async () => {
   );
   await mcp.client.subscribeResource({ uri: 'stoa://data/default/watched-by-signature' });
   await new Stoa({ url: running.url, token: running.alice }).data().set('watched-by-signature', 1);
-  await eventually(() => expect(told).toEqual(['stoa://data/default/watched-by-signature']));
+  // A stream that opens after the subscription announces the resource once more.
+  await eventually(() => expect(told[0]).toBe('stoa://data/default/watched-by-signature'));
   await mcp.close();
 });
 

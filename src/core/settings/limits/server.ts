@@ -12,7 +12,6 @@ export const serverLimits = {
   streamsMax: { default: 5_000, setting: true, about: 'Open event streams on one server.' },
   streamsPerCallerMax: {
     default: 2_000,
-    setting: true,
     about:
       'Open event streams of one user, one messaging identity, or one address without credentials. The ' +
       'operator is exempt.',
