@@ -1,5 +1,5 @@
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/editors/merge-settings.js';
 import { scopeOfRemote } from '../../src/cli/editors/repository.js';
@@ -84,6 +84,41 @@ test('writes entry, hooks and instructions once, and removes all of it', async (
   expect(JSON.parse(await readFile(settings, 'utf8'))).toEqual({ ...own });
   expect(await readFile(join(cwd, 'CLAUDE.md'), 'utf8')).toBe('# Ours\n');
   expect(JSON.parse(await readFile(join(cwd, '.mcp.json'), 'utf8'))).toEqual({ mcpServers: {} });
+});
+
+test.each([
+  ['gemini', '.gemini/settings.json', { SessionStart: 'start', BeforeAgent: 'prompt', AfterTool: 'tool' }],
+  ['codex', '.codex/hooks.json', { SessionStart: 'start', UserPromptSubmit: 'prompt', PostToolUse: 'tool' }],
+  ['cursor', '.cursor/hooks.json', { sessionStart: 'start' }],
+])('writes the hooks of %s once, beside those of others, and removes them', async (target, path, events) => {
+  const { options, cwd } = await place(`hooks-${target}`);
+  const file = join(cwd, path);
+  const [first = ''] = Object.keys(events);
+  const other = { command: 'date', hooks: [{ type: 'command', command: 'date' }] };
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, JSON.stringify({ theme: 'dark', hooks: { [first]: [other] } }));
+  for (const changed of [true, false]) {
+    const { files } = (await program.stoa(['connect', target, '--write', '--json'], options)).json<{
+      files: { file: string; changed: boolean }[];
+    }>();
+    expect(files.filter((one) => one.file === file)).toMatchObject([{ changed }]);
+  }
+  const { hooks, theme, version } = JSON.parse(await readFile(file, 'utf8'));
+  expect([theme, version]).toEqual(['dark', target === 'cursor' ? 1 : undefined]);
+  expect(Object.keys(hooks)).toEqual(Object.keys(events));
+  for (const [event, argument] of Object.entries(events)) {
+    const ours = hooks[event].at(-1);
+    expect((target === 'cursor' ? ours : ours.hooks[0]).command).toMatch(
+      new RegExp(`^npx -y stoa hook ${argument} --scope project --program ${target} --data `),
+    );
+  }
+  expect(hooks[first]).toHaveLength(2);
+  await program.stoa(['connect', target, '--remove'], options);
+  expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({
+    theme: 'dark',
+    hooks: { [first]: [other] },
+  });
+  expect(await readFile(file, 'utf8')).not.toContain('stoa hook');
 });
 
 test('the hooks look at the data, the user and the agent of the MCP server', async () => {

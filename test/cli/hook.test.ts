@@ -21,9 +21,9 @@ beforeAll(async () => {
 afterAll(() => session.close());
 
 /** Runs a hook as an agent program does, with the event on standard input. */
-async function hook(event: string, input: object | string): Promise<string> {
+async function hook(event: string, input: object | string, ...flags: string[]): Promise<string> {
   const { status, stdout } = await program.stoa(
-    ['hook', event, '--scope', 'acme/shop', '--data', program.path('data')],
+    ['hook', event, '--scope', 'acme/shop', '--data', program.path('data'), ...flags],
     { input: typeof input === 'string' ? input : JSON.stringify(input) },
   );
   expect(status).toBe(0);
@@ -117,6 +117,35 @@ test('the text of a message from outside is not shown to the agent', { timeout: 
     'Stoa: A message to you from outside waits in your inbox; it is untrusted.\n',
   );
 });
+
+test(
+  'each program gets the text in its own format, and nothing if there is no news',
+  { timeout: 120_000 },
+  async () => {
+    const told = expect.stringContaining('You share the memory of acme/shop');
+    const start = async (name: string) =>
+      JSON.parse(await hook('start', { session_id: `start-${name}` }, '--program', name));
+    expect(await start('cursor')).toEqual({ additional_context: told });
+    for (const name of ['gemini', 'codex'])
+      expect(await start(name)).toEqual({
+        hookSpecificOutput: { hookEventName: 'SessionStart', additionalContext: told },
+      });
+    const conversation = { session_id: 'conversation-3' };
+    const other = await TestClient.connect(server.url, server.token, 'legacy');
+    const registering = { name: 'agents', arguments: { action: 'register', name: 'gemini-heron' } };
+    const answer = { llmContent: (await other.client.callTool(registering)).content };
+    expect(await hook('tool', { ...conversation, tool_response: answer }, '--program', 'gemini')).toBe('');
+    expect(await hook('prompt', conversation, '--program', 'gemini')).toBe('');
+    await builder.inbox.send({ to: 'gemini-heron', body: 'The build is red.' });
+    expect(JSON.parse(await hook('prompt', conversation, '--program', 'gemini'))).toEqual({
+      hookSpecificOutput: {
+        hookEventName: 'BeforeAgent',
+        additionalContext: 'Stoa: Message to you from builder: The build is red.\n',
+      },
+    });
+    await other.close();
+  },
+);
 
 test(
   'a hook never fails: without a server, with damaged notes and with any input',

@@ -6,6 +6,7 @@ import { defaultUser } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { Connection } from '../connection/connection.js';
 import { type Action, textOption } from '../definitions/definition.js';
+import { hookAnswer } from '../hook/answer.js';
 import { type Conversation, Conversations } from '../hook/conversations.js';
 import { ownName, readEvent } from '../hook/event.js';
 import { roomOf } from '../mcp/scope.js';
@@ -20,6 +21,7 @@ const recentMs = 15 * 60 * 1000;
 
 export const hook: Action = async ({ connect, globals }, [event = 'start'], options) => {
   const scope = textOption(options, 'scope') ?? 'default';
+  let said = '';
   try {
     const { session_id: id, tool_response: answer } = await readEvent(process.stdin);
     const conversations = new Conversations();
@@ -31,7 +33,7 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
       return;
     }
     const agent = known?.agent ?? textOption(globals, 'agent');
-    if (event === 'start') process.stdout.write(startText(scope, agent));
+    if (event === 'start') said = startText(scope, agent);
     // Called in the name of the agent, which renews its presence. The token of the directory is the operator's:
     // without --user it acts for the same user as MCP does. Another token may belong to a user.
     const user = textOption(globals, 'token') === undefined ? defaultUser : undefined;
@@ -45,10 +47,11 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
         told_until: news.until,
       });
     const lines = [...(messages?.lines ?? []), ...news.lines];
-    if (lines.length > 0) process.stdout.write(`${event === 'start' ? '' : 'Stoa: '}${lines.join('\n')}\n`);
+    if (lines.length > 0) said += `${event === 'start' ? '' : 'Stoa: '}${lines.join('\n')}\n`;
   } catch {
     // Whatever failed must not stop the agent. Mostly no server runs yet; the MCP server starts one.
   }
+  if (said !== '') process.stdout.write(hookAnswer(textOption(options, 'program'), event, said));
 };
 
 function startText(scope: string, agent: string | undefined): string {

@@ -1,65 +1,139 @@
 /**
- * Hooks of Claude Code (`.claude/settings.json`): at the start of a session and before each prompt, a command
- * tells the agent who is here and what is new. After the tool `agents`, it notes which agent the session is.
+ * Hooks of agent programs: at the start of a session and before each prompt, a command tells the agent who is
+ * here and what is new. After the tool `agents`, it notes which agent the session is.
  */
 import { type ParseError, applyEdits, modify, parse } from 'jsonc-parser';
+import type { HookProgram } from '../hook/answer.js';
 import { unreadable } from './merge-settings.js';
 
-/** The events, and the argument of `stoa hook` for each. */
-export const hookEvents = { SessionStart: 'start', UserPromptSubmit: 'prompt', PostToolUse: 'tool' } as const;
-/** The cases of an event in which the hook runs. */
-const matchers: Readonly<Record<string, string>> = {
-  SessionStart: 'startup|resume|clear|compact',
-  PostToolUse: 'mcp__stoa__agents',
+/** An event of a program: the argument of `stoa hook`, and the cases in which the hook runs. */
+interface HookedEvent {
+  readonly argument: 'start' | 'prompt' | 'tool';
+  readonly matcher?: string;
+}
+
+interface HookFile {
+  /** In the project. */
+  readonly path: string;
+  readonly events: Readonly<Record<string, HookedEvent>>;
+  /** In the unit of the program. */
+  readonly timeout: number;
+  /** An event has a list of commands, instead of a list of groups that have a matcher and commands. */
+  readonly isFlat?: true;
+  /** The version of the format, for a program that requires it. */
+  readonly version?: number;
+}
+
+/** Programs whose hooks can add to what the agent reads. */
+const files: Readonly<Record<HookProgram, HookFile>> = {
+  'claude-code': {
+    path: '.claude/settings.json',
+    events: {
+      SessionStart: { argument: 'start', matcher: 'startup|resume|clear|compact' },
+      UserPromptSubmit: { argument: 'prompt' },
+      PostToolUse: { argument: 'tool', matcher: 'mcp__stoa__agents' },
+    },
+    timeout: 10,
+  },
+  gemini: {
+    path: '.gemini/settings.json',
+    events: {
+      SessionStart: { argument: 'start' },
+      BeforeAgent: { argument: 'prompt' },
+      // The number of underscores depends on the version of the program.
+      AfterTool: { argument: 'tool', matcher: 'mcp_+stoa_+agents' },
+    },
+    timeout: 10_000,
+  },
+  codex: {
+    path: '.codex/hooks.json',
+    events: {
+      SessionStart: { argument: 'start', matcher: 'startup|resume|clear' },
+      UserPromptSubmit: { argument: 'prompt' },
+      PostToolUse: { argument: 'tool', matcher: 'mcp__stoa__agents' },
+    },
+    timeout: 10,
+  },
+  // Its hook before a prompt can only refuse the prompt.
+  cursor: {
+    path: '.cursor/hooks.json',
+    events: { sessionStart: { argument: 'start' } },
+    timeout: 10,
+    isFlat: true,
+    version: 1,
+  },
 };
 
-interface HookGroup {
+export const hookFiles: Readonly<Partial<Record<string, HookFile>>> = files;
+
+interface HookCommand {
+  type?: string;
+  command?: string;
+  timeout?: number;
+}
+
+interface HookGroup extends HookCommand {
   matcher?: string;
-  hooks?: { type?: string; command?: string }[];
+  hooks?: HookCommand[];
 }
 
 /** The file with our command in each event, once. An entry of an earlier run is replaced. */
-export function mergeHooks(text: string, command: (event: string) => string, file: string): string {
-  return changed(text, file, (event, others) => [
-    ...others,
-    {
-      ...(matchers[event] !== undefined && { matcher: matchers[event] }),
-      hooks: [{ type: 'command', command: command(event), timeout: 10 }],
-    },
-  ]);
+export function mergeHooks(
+  text: string,
+  hookFile: HookFile,
+  command: (argument: string) => string,
+  file: string,
+): string {
+  const { timeout, isFlat, version } = hookFile;
+  const edited = changed(text, hookFile, file, ({ argument, matcher }, others) => {
+    const ours = { command: command(argument), timeout };
+    const group = {
+      ...(matcher !== undefined && { matcher }),
+      hooks: [{ type: 'command', ...ours }],
+    };
+    return [...others, isFlat === true ? ours : group];
+  });
+  const isVersioned = version === undefined || rootOf(edited, file)['version'] !== undefined;
+  return isVersioned ? edited : edit(edited, ['version'], version);
 }
 
-export function removeHooks(text: string, file: string): string {
-  return changed(text, file, (_event, others) => (others.length === 0 ? undefined : others));
+export function removeHooks(text: string, hookFile: HookFile, file: string): string {
+  return changed(text, hookFile, file, (_event, others) => (others.length === 0 ? undefined : others));
 }
 
 function changed(
   text: string,
+  { events }: HookFile,
   file: string,
-  groupsOf: (event: string, others: HookGroup[]) => HookGroup[] | undefined,
+  groupsOf: (event: HookedEvent, others: HookGroup[]) => HookGroup[] | undefined,
 ): string {
   let edited = text.trim() === '' ? '{}\n' : text;
-  for (const event of Object.keys(hookEvents)) {
-    const errors: ParseError[] = [];
-    const root = parse(edited, errors, { allowTrailingComma: true }) as
-      | { hooks?: Record<string, HookGroup[]> }
-      | undefined;
-    const groups = root?.hooks?.[event] ?? [];
-    if (errors.length > 0 || root === undefined || !Array.isArray(groups))
-      throw unreadable(file, 'its hooks cannot be read');
+  for (const [name, event] of Object.entries(events)) {
+    const groups = rootOf(edited, file).hooks?.[name] ?? [];
+    if (!Array.isArray(groups)) throw unreadable(file, 'its hooks cannot be read');
     const others = groups.filter((group) => !isOurs(group));
     const wanted = groupsOf(event, others);
     if (JSON.stringify(wanted ?? []) === JSON.stringify(groups)) continue;
-    edited = applyEdits(
-      edited,
-      modify(edited, ['hooks', event], wanted, {
-        formattingOptions: { insertSpaces: true, tabSize: 2, eol: '\n' },
-      }),
-    );
+    edited = edit(edited, ['hooks', name], wanted);
   }
   return edited.endsWith('\n') ? edited : `${edited}\n`;
 }
 
-function isOurs({ hooks = [] }: HookGroup): boolean {
-  return hooks.some(({ command }) => /\bstoa\b.*\bhook (?:start|prompt|tool)\b/.test(command ?? ''));
+function rootOf(text: string, file: string): { hooks?: Record<string, HookGroup[]>; version?: unknown } {
+  const errors: ParseError[] = [];
+  const root: unknown = parse(text, errors, { allowTrailingComma: true });
+  if (errors.length > 0 || typeof root !== 'object' || root === null)
+    throw unreadable(file, 'its hooks cannot be read');
+  return root;
+}
+
+function edit(text: string, path: string[], value: unknown): string {
+  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: '\n' };
+  return applyEdits(text, modify(text, path, value, { formattingOptions }));
+}
+
+function isOurs({ hooks = [], ...flat }: HookGroup): boolean {
+  return [flat, ...hooks].some(({ command }) =>
+    /\bstoa\b.*\bhook (?:start|prompt|tool)\b/.test(command ?? ''),
+  );
 }

@@ -106,8 +106,11 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'hook <event>',
     about: 'Print what an agent should know now, for the hooks of agent programs: start, prompt or tool',
-    options: [['--scope <name>', 'The repository, as in "stoa mcp --scope"']],
-    examples: ['stoa hook start --scope acme/shop'],
+    options: [
+      ['--scope <name>', 'The repository, as in "stoa mcp --scope"'],
+      ['--program <name>', 'Answer as this program reads it: gemini, codex or cursor (default: plain text)'],
+    ],
+    examples: ['stoa hook start --scope acme/shop', 'stoa hook start --program cursor'],
     action: async () => (await import('../commands/hook.js')).hook,
   },
   {

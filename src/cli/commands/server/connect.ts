@@ -10,7 +10,7 @@ import { didYouMean } from '../../../core/text/nearest.js';
 import { type Action, type Context, type Options, textOption } from '../../definitions/definition.js';
 import { connectedDirectory } from '../../editors/directory.js';
 import { type McpServerEntry, editors, thisPlace } from '../../editors/editors.js';
-import { hookEvents, mergeHooks, removeHooks } from '../../editors/hooks.js';
+import { hookFiles, mergeHooks, removeHooks } from '../../editors/hooks.js';
 import {
   mergeJson,
   mergeMarked,
@@ -30,9 +30,6 @@ const serverName = 'stoa';
 const snippetTarget = 'agents-md';
 const marks = ['<!-- stoa:begin -->', '<!-- stoa:end -->'] as const;
 const snippet = new URL('docs/AGENTS-snippet.md', packageRoot);
-
-/** Programs whose hooks tell their agents who is here and what is new. */
-const hooked: ReadonlySet<string> = new Set(['claude-code']);
 
 export const connect: Action = async (context, [target = ''], options) => {
   const scope = await scopeOf('.');
@@ -57,9 +54,22 @@ export const connect: Action = async (context, [target = ''], options) => {
         ? removeToml(before, editor.section, serverName)
         : removeJson(before, editor.section, serverName, file),
   };
-  const more = hooked.has(target) && isProject ? [hooksOf(context, scope), ...(await snippets(scope))] : [];
-  await deliverAll(context, options, [settings, ...more]);
+  const hooks = isProject ? hooksOf(context, target, scope) : undefined;
+  const more = target === 'claude-code' && isProject ? await snippets(scope) : [];
+  const first =
+    hooks === undefined ? [settings] : hooks.path === path ? [joined(settings, hooks)] : [settings, hooks];
+  await deliverAll(context, options, [...first, ...more]);
 };
+
+/** Two changes of one file. */
+function joined(first: Delivery, second: Delivery): Delivery {
+  return {
+    path: first.path,
+    text: second.merged(first.text, first.path),
+    merged: (before, file) => second.merged(first.merged(before, file), file),
+    removed: (before, file) => second.removed(first.removed(before, file), file),
+  };
+}
 
 /** The instructions for agents, in the files that programs read: AGENTS.md, and CLAUDE.md beside it. */
 async function snippets(scope: string): Promise<Delivery[]> {
@@ -72,27 +82,23 @@ async function snippets(scope: string): Promise<Delivery[]> {
   }));
 }
 
-/** The hooks look at the same data as the MCP server. */
-function hooksOf({ globals }: Context, scope: string): Delivery {
+/** The hooks look at the same data as the MCP server. Undefined for a program without hooks that add text. */
+function hooksOf({ globals }: Context, program: string, scope: string): Delivery | undefined {
+  const hookFile = Object.hasOwn(hookFiles, program) ? hookFiles[program] : undefined;
+  if (hookFile === undefined) return undefined;
   const place = ['url', 'user', 'agent', 'config'].flatMap((name) => {
     const value = textOption(globals, name);
     return value === undefined ? [] : [`--${name}`, quoted(value)];
   });
   const where = globals['url'] === undefined ? ['--data', inShell(fromHome(dataOf(globals)))] : [];
-  const command = (event: string): string =>
-    [
-      'npx -y stoa hook',
-      hookEvents[event as keyof typeof hookEvents],
-      '--scope',
-      scope,
-      ...where,
-      ...place,
-    ].join(' ');
+  const format = program === 'claude-code' ? [] : ['--program', program];
+  const command = (argument: string): string =>
+    ['npx -y stoa hook', argument, '--scope', scope, ...format, ...where, ...place].join(' ');
   return {
-    path: '.claude/settings.json',
-    text: mergeHooks('', command, ''),
-    merged: (before, file) => mergeHooks(before, command, file),
-    removed: removeHooks,
+    path: hookFile.path,
+    text: mergeHooks('', hookFile, command, ''),
+    merged: (before, file) => mergeHooks(before, hookFile, command, file),
+    removed: (before, file) => removeHooks(before, hookFile, file),
   };
 }
 
