@@ -162,7 +162,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id, version } = await agentIn(opened, 'running');
-      const attempts = ['idle', 'hibernating', 'stopping', 'error'] as const;
+      const attempts = ['idle', 'hibernating', 'idle', 'hibernating'] as const;
       const outcomes = await Promise.allSettled(
         attempts.map((status) => registry.updateAgentStatus(alice, agent_id, status, { ifVersion: version })),
       );

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { eventually } from '../../../until.js';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -179,7 +180,7 @@ describe('an import into PostgreSQL and Redis', () => {
       serverSigned: false,
     });
     expect(posted.tsMs).toBeGreaterThan(answer?.tsMs ?? Infinity);
-    expect(await port.room(globalRoomId)).toMatchObject({ messageCount: 4 });
+    await eventually(async () => expect(await port.room(globalRoomId)).toMatchObject({ messageCount: 4 }));
     const agents = await port.identities(
       (await linesOf(target, { domains: ['messaging'] })).flatMap((line) =>
         (JSON.parse(line) as { type: string; id: string }).type === 'messaging.identity'
