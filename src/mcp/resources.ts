@@ -120,6 +120,9 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
   }
 }
 
+/** A type, not an interface: only a type fits the open answers of MCP. */
+type ResourcePage = { resources: ListedResource[]; nextCursor?: string };
+
 /**
  * A page of all resources: first the user's rooms, then public rooms, then each namespace with its keys. The cursor is the last
  * position.
@@ -128,34 +131,50 @@ export async function listResources(
   stoa: Stoa,
   caller: Caller,
   cursor: string | undefined,
-): Promise<{ resources: ListedResource[]; nextCursor?: string }> {
-  const most = stoa.limits.mcpResourcesListed;
+): Promise<ResourcePage> {
   const at = decodePlace(cursor);
-  if (at.section === 'own') {
-    const owner = userOf(caller);
-    const after = owner === null || at.after === null ? null : { owner, name: at.after };
-    const rooms = owner === null ? [] : await stoa.messaging.rooms.own(owner, after, most);
-    const last = rooms.length < most ? undefined : rooms.at(-1);
-    return {
-      resources: rooms.map(listedRoom),
-      nextCursor: encodePlace(
-        last === undefined ? { section: 'rooms', offset: 0 } : { section: 'own', after: last.name },
-      ),
-    };
+  switch (at.section) {
+    case 'own':
+      return ownRooms(stoa, userOf(caller), at.after);
+    case 'rooms':
+      return publicRooms(stoa, at.offset);
+    case 'data':
+      return documents(stoa, caller, at);
   }
-  if (at.section === 'rooms') {
-    const { rooms, total } = await stoa.messaging.rooms.channels(most, at.offset);
-    const resources = rooms.map(listedRoom);
-    const offset = at.offset + rooms.length;
-    return {
-      resources,
-      nextCursor: encodePlace(
-        rooms.length > 0 && offset < total
-          ? { section: 'rooms', offset }
-          : { section: 'data', namespaces: null, keys: null },
-      ),
-    };
-  }
+}
+
+async function ownRooms(stoa: Stoa, owner: string | null, afterName: string | null): Promise<ResourcePage> {
+  const most = stoa.limits.mcpResourcesListed;
+  const after = owner === null || afterName === null ? null : { owner, name: afterName };
+  const rooms = owner === null ? [] : await stoa.messaging.rooms.own(owner, after, most);
+  const last = rooms.length < most ? undefined : rooms.at(-1);
+  return {
+    resources: rooms.map(listedRoom),
+    nextCursor: encodePlace(
+      last === undefined ? { section: 'rooms', offset: 0 } : { section: 'own', after: last.name },
+    ),
+  };
+}
+
+async function publicRooms(stoa: Stoa, from: number): Promise<ResourcePage> {
+  const { rooms, total } = await stoa.messaging.rooms.channels(stoa.limits.mcpResourcesListed, from);
+  const offset = from + rooms.length;
+  return {
+    resources: rooms.map(listedRoom),
+    nextCursor: encodePlace(
+      rooms.length > 0 && offset < total
+        ? { section: 'rooms', offset }
+        : { section: 'data', namespaces: null, keys: null },
+    ),
+  };
+}
+
+/** Some keys of one namespace, before the first of them the namespace itself. */
+async function documents(
+  stoa: Stoa,
+  caller: Caller,
+  at: Extract<Place, { section: 'data' }>,
+): Promise<ResourcePage> {
   const namespaces = await stoa.data.listNamespaces(caller, {
     limit: 1,
     ...(at.namespaces !== null && { cursor: at.namespaces }),
@@ -163,7 +182,7 @@ export async function listResources(
   const namespace = namespaces.items[0]?.namespace;
   if (namespace === undefined) return { resources: [] };
   const keys = await stoa.data.listKeys(caller, namespace, {
-    limit: most,
+    limit: stoa.limits.mcpResourcesListed,
     ...(at.keys !== null && { cursor: at.keys }),
   });
   const resources: ListedResource[] = keys.items.map(({ key, sizeBytes }) => ({

@@ -53,17 +53,15 @@ const showInRooms: Show = (message, verify) => ({
 });
 const showInInbox: Show = (message, verify) => shownDirect(message as DirectMessage, verify);
 
-/** Opens one stream over all topics. Without a position it begins with the next message. */
-async function follow(
-  { request, reply, streams, query }: StreamRequest,
+/** Where the reader continues in each topic: after its position or time, else with the next message. */
+async function startPositions(
+  { headers }: StreamRequest['request'],
+  query: StreamRequest['query'],
   messaging: MessagingService,
   topics: readonly Topic[],
-  show: Show,
-  isStale?: () => Promise<boolean>,
-): Promise<typeof streaming> {
-  const verify = isSet(query, 'verify');
+): Promise<Map<string, number>> {
   const ids = topics.map(({ id }) => id);
-  const header = request.headers['last-event-id'];
+  const header = headers['last-event-id'];
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
   const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
   const afterMs = timeOf(query, 'after');
@@ -77,6 +75,19 @@ async function follow(
       positions.set(topic.id, Math.min(givenMs ?? newest, newest));
     } else positions.set(topic.id, givenMs);
   }
+  return positions;
+}
+
+/** Opens one stream over all topics. Without a position it begins with the next message. */
+async function follow(
+  { request, reply, streams, query }: StreamRequest,
+  messaging: MessagingService,
+  topics: readonly Topic[],
+  show: Show,
+  isStale?: () => Promise<boolean>,
+): Promise<typeof streaming> {
+  const verify = isSet(query, 'verify');
+  const positions = await startPositions(request, query, messaging, topics);
   const stops: (() => void)[] = [];
   const stream = streams.open(reply, {
     onEnd: () => stops.forEach((stop) => stop()),
