@@ -39,10 +39,11 @@ export function nextTurn(isBackground = false): Promise<void> {
  * across a pause.
  */
 export class Slices {
-  readonly #isBackground: boolean;
+  readonly #isBackground: () => boolean;
   #untilMs = performance.now() + sliceMs;
 
-  constructor({ isBackground = false } = {}) {
+  /** `isBackground` is asked at each pause, because somebody may begin to wait for the work while it runs. */
+  constructor({ isBackground = () => false }: { isBackground?: () => boolean } = {}) {
     this.#isBackground = isBackground;
   }
 
@@ -52,7 +53,7 @@ export class Slices {
   }
 
   async #begin(): Promise<void> {
-    await nextTurn(this.#isBackground);
+    await nextTurn(this.#isBackground());
     this.#untilMs = performance.now() + sliceMs;
   }
 }

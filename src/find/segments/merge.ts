@@ -37,7 +37,7 @@ export async function mergedCatalog(
     places: placesOf[index] as Int32Array,
   }));
   let left = inputs.filter((input) => toNextStaying(input, nowMs));
-  const slices = new Slices({ isBackground: true });
+  const slices = new Slices({ isBackground: () => true });
   for (;;) {
     let [lowest] = left;
     if (lowest === undefined) return { catalog: joined.take(), entries: joined.count, placesOf };
@@ -69,7 +69,7 @@ export async function* mergedBlocks(
   const writer = new BlockWriter();
   const rows = new PostingRows();
   const order = new MergedOrder();
-  const slices = new Slices({ isBackground: true });
+  const slices = new Slices({ isBackground: () => true });
   for (let lowest = lowestOf(inputs); lowest !== undefined; lowest = lowestOf(inputs)) {
     const term = Buffer.from(lowest.cursor.term.subarray(0, lowest.cursor.length));
     rows.clear();

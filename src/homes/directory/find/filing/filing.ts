@@ -3,7 +3,7 @@
  * a partition, so that nothing changes a segment while it is joined.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
-import { Slices, inSlices } from '../../../../core/waiting/yielding.js';
+import { type Slices, inSlices } from '../../../../core/waiting/yielding.js';
 import { type Block } from '../../../../find/segments/blocks.js';
 import { Catalog } from '../../../../find/segments/catalog.js';
 import {
@@ -42,11 +42,10 @@ export class Filing {
     this.#options = options;
   }
 
-  /** Files the first marks of a partition. */
-  async file(store: Store, partition: Buffer): Promise<{ filed: number; isMore: boolean }> {
+  /** Files the first marks of a partition, in these slices. */
+  async file(store: Store, partition: Buffer, slices: Slices): Promise<{ filed: number; isMore: boolean }> {
     const marks = readMarks(store, partition, marksPerSegment);
     if (marks.length === 0) return { filed: 0, isMore: false };
-    const slices = new Slices({ isBackground: true });
     const filed: Mark[] = [];
     const entries: WaitingEntry[] = [];
     let bytes = 0;
@@ -61,7 +60,7 @@ export class Filing {
     }
     const made = await inSlices(fileEntries(entries), slices);
     const rows = readSegments(store, partition);
-    const older = await this.#olderPlaces(store, partition, rows, filed);
+    const older = await this.#olderPlaces(store, partition, rows, filed, slices);
     await store.transact((tx) => {
       for (const { row, catalog, places } of older) this.#kill(tx, partition, row, catalog, places);
       // A thing that was written meanwhile keeps its mark, which hides the entry that is filed here.
@@ -128,9 +127,9 @@ export class Filing {
     partition: Buffer,
     rows: readonly SegmentRow[],
     filed: readonly Mark[],
+    slices: Slices,
   ): Promise<{ row: SegmentRow; catalog: Catalog; places: number[] }[]> {
     const older = [];
-    const slices = new Slices({ isBackground: true });
     for (const row of rows) {
       if (row.state === 'partial') continue;
       const catalog = this.#options.segments.catalog(store, partition, row.segment);

@@ -38,6 +38,8 @@ export class FilingWork {
   readonly #queue = new KeyQueue();
   /** Partitions whose segments are being joined, or will be, which may take long: how many calls wait for it. */
   readonly #merging = new Map<string, number>();
+  /** Partitions whose filing a search waits for, which is no background work: how many searches. */
+  readonly #awaited = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -65,27 +67,27 @@ export class FilingWork {
 
   /** Files the first marks of a partition. Nothing else changes its segments meanwhile. */
   file(store: Store, partition: Buffer): ReturnType<Filing['file']> {
-    return this.#queue.run(partition.toString('latin1'), () => this.#options.filing.file(store, partition));
+    const name = partition.toString('latin1');
+    const isBackground = (): boolean => !this.#awaited.has(name);
+    return this.#queue.run(name, () =>
+      this.#options.filing.file(store, partition, new Slices({ isBackground })),
+    );
   }
 
-  /** Files the first marks of a partition, unless its segments are being joined. */
+  /** Files the first marks of a partition for a search that waits, unless its segments are being joined. */
   async fileUnlessMerging(store: Store, partition: Buffer): Promise<boolean> {
-    if (this.#isClosed || this.#merging.has(partition.toString('latin1'))) return false;
-    await this.file(store, partition);
+    const name = partition.toString('latin1');
+    if (this.#isClosed || this.#merging.has(name)) return false;
+    await counted(this.#awaited, name, () => this.file(store, partition));
     return true;
   }
 
   /** Joins the segments that should be one. False if there are none. */
-  async merge(store: Store, partition: Buffer): Promise<boolean> {
+  merge(store: Store, partition: Buffer): Promise<boolean> {
     const name = partition.toString('latin1');
-    this.#merging.set(name, (this.#merging.get(name) ?? 0) + 1);
-    try {
-      return await this.#queue.run(name, () => this.#options.filing.merge(store, partition));
-    } finally {
-      const left = (this.#merging.get(name) ?? 1) - 1;
-      if (left === 0) this.#merging.delete(name);
-      else this.#merging.set(name, left);
-    }
+    return counted(this.#merging, name, () =>
+      this.#queue.run(name, () => this.#options.filing.merge(store, partition)),
+    );
   }
 
   /** Files every mark and joins what is due, for tests and before a measurement. */
@@ -185,6 +187,22 @@ export class FilingWork {
       });
     if (this.#due.size > 0) this.#begin();
     this.#plan(Math.max(lookMsMin, Math.min(lookMsMax, oldMs / 2)));
+  }
+}
+
+/** Counts a call under its name while it runs. */
+async function counted<Result>(
+  calls: Map<string, number>,
+  name: string,
+  call: () => Promise<Result>,
+): Promise<Result> {
+  calls.set(name, (calls.get(name) ?? 0) + 1);
+  try {
+    return await call();
+  } finally {
+    const left = (calls.get(name) ?? 1) - 1;
+    if (left === 0) calls.delete(name);
+    else calls.set(name, left);
   }
 }
 
