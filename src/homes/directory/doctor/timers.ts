@@ -1,5 +1,5 @@
 /** Checks shared by several domains: whether the timer of a row is set. */
-import { type Damage, missingRow } from '../kernel/inspect/doctor.js';
+import { type Damage, type Found, type Pass, eachRow, missingRow } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Store } from '../kernel/store.js';
 import { timerKey, timerOf } from '../kernel/timers/timers.js';
@@ -12,6 +12,13 @@ export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Ge
     yield missingRow(kernelFamilies.timers, key, problem, (tx) => tx.schedule(timer));
 }
 
+/** What a check examines: rows of a store, during one pass over a page. */
+export interface Examined {
+  reader: Reader;
+  store: Store;
+  pass: Pass;
+}
+
 /** The latest time of each timer, as of a number of the redo log. */
 interface LatestTimes {
   readonly lsn: number;
@@ -21,11 +28,13 @@ interface LatestTimes {
 /**
  * Timers that may be set for several times: records share a timer, or the time of a record has changed. The
  * exact timer is looked up first. Only if it is missing, all timers are read, and again if one is missing there
- * that may have been set since.
+ * that may have been set since: at most once for a page, because a page is examined again if writes disturb it.
  */
 export class SharedTimers {
   readonly #kinds: ReadonlySet<string>;
   readonly #latest = new WeakMap<Store, LatestTimes>();
+  /** The pages for which the timers were read. */
+  readonly #read = new WeakSet<Pass>();
 
   constructor(kinds: Iterable<string>) {
     this.#kinds = new Set(kinds);
@@ -36,34 +45,36 @@ export class SharedTimers {
    * accepted.
    */
   *inspect(
-    reader: Reader,
-    store: Store,
+    { reader, store, pass }: Examined,
     timer: Timer,
     problem: string,
     { orAny }: { orAny: boolean },
-  ): Generator<Damage> {
+  ): Generator<Found> {
     if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined) return;
-    const isSet = ({ times }: LatestTimes): boolean => {
-      const latestMs = times.get(nameOf(timer));
-      return latestMs !== undefined && (orAny || latestMs >= timer.atMs);
-    };
-    const known = this.#latest.get(store);
-    if (known !== undefined && isSet(known)) return;
-    if (known?.lsn !== store.newestLsn && isSet(this.#read(reader, store))) return;
+    if (this.#isSet(store, timer, orAny)) return;
+    if (!this.#read.has(pass) && this.#latest.get(store)?.lsn !== store.newestLsn) {
+      yield* this.#readAll(reader, store);
+      this.#read.add(pass);
+      if (this.#isSet(store, timer, orAny)) return;
+    }
     yield missingRow(kernelFamilies.timers, timerKey(timer), problem, (tx) => tx.schedule(timer));
   }
 
-  #read(reader: Reader, store: Store): LatestTimes {
+  #isSet(store: Store, timer: Timer, orAny: boolean): boolean {
+    const latestMs = this.#latest.get(store)?.times.get(nameOf(timer));
+    return latestMs !== undefined && (orAny || latestMs >= timer.atMs);
+  }
+
+  *#readAll(reader: Reader, store: Store): Generator<Found> {
     const times = new Map<string, number>();
-    for (const { key } of reader.range(kernelFamilies.timers, {})) {
-      if (!isTimerKey(key)) continue;
+    // Plain reads see only durable rows.
+    const lsn = reader === store ? store.lsn : store.newestLsn;
+    yield* eachRow(reader, kernelFamilies.timers, {}, ({ key }) => {
+      if (!isTimerKey(key)) return;
       const timer = timerOf(key);
       if (this.#kinds.has(timer.kind)) times.set(nameOf(timer), timer.atMs);
-    }
-    // Plain reads see only durable rows.
-    const latest = { lsn: reader === store ? store.lsn : store.newestLsn, times };
-    this.#latest.set(store, latest);
-    return latest;
+    });
+    this.#latest.set(store, { lsn, times });
   }
 }
 

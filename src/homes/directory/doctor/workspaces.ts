@@ -4,12 +4,11 @@ import { beyondRepair, eachRow, surplusRow, type turn, wrongRow } from '../kerne
 import { type Entry, prefixRange } from '../kernel/engine.js';
 import type { IndexRow } from '../indexed-family.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
-import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
 import { type Entity, heldStatuses, isOpen, taskStatuses } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
 import { returnTask } from '../../../workspaces/tasks/tasks.js';
-import { SharedTimers, inspectTimer } from './timers.js';
+import { type Examined, SharedTimers, inspectTimer } from './timers.js';
 import { type BulkKind, bulkKey } from '../workspaces/bulk/bulk.js';
 import { projectRecords, sessionRecords, taskRecords, workspaceRecords } from '../workspaces/indexes.js';
 import {
@@ -41,7 +40,7 @@ export function workspaceChecks(): Check[] {
     { family: buckets.leases, inspect: (reader, { key }) => leaseDamage(reader, key) },
     {
       family: buckets.sessions,
-      inspect: (reader, { key }, store) => sessionDamage(timers, reader, idOfKey(key), store),
+      inspect: (reader, { key }, store, pass) => sessionDamage(timers, { reader, store, pass }, idOfKey(key)),
     },
     { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOfKey(key)) },
     {
@@ -115,14 +114,14 @@ function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
 }
 
 /** A session with a time limit has a timer that ends it. Activity changes the limit, but not the timer. */
-function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Found> {
+function* sessionDamage(timers: SharedTimers, examined: Examined, id: string): Generator<Found> {
+  const { reader } = examined;
   yield* sessionCounterDamage(reader, id);
   const session = readRecord(reader, 'session', id);
   const deadline = session === undefined ? undefined : sessionDeadline(session);
   if (deadline === undefined) return;
   yield* timers.inspect(
-    reader,
-    store,
+    examined,
     { atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(id) },
     `The timer that ends ${id} at its limit is missing.`,
     { orAny: true },

@@ -2,14 +2,19 @@
  * What `stoa doctor` checks of messaging's guards: that nonces, windows and blocks can be read and are
  * forgotten in time.
  */
-import { type Check, type Damage, beyondRepair, surplusRow } from '../../kernel/inspect/doctor.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  beyondRepair,
+  surplusRow,
+} from '../../kernel/inspect/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
-import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
 import type { ByteWindow } from '../../../../messaging/rooms/clock.js';
-import type { SharedTimers } from '../timers.js';
+import type { Examined, SharedTimers } from '../timers.js';
 import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards/nonces.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
 import { decodeOrUndefined, families } from '../../messaging/rows.js';
@@ -18,13 +23,13 @@ export function guardChecks(limits: Limits, timers: SharedTimers): Check[] {
   return [
     {
       family: families.nonces,
-      inspect: (reader, entry, store) => inspectNonce(limits, timers, reader, entry, store),
+      inspect: (reader, entry, store, pass) => inspectNonce(limits, timers, { reader, store, pass }, entry),
     },
     { family: families.bytes, inspect: inspectBytes },
     { family: families.rateWindows, inspect: inspectWindows },
     {
       family: families.blocks,
-      inspect: (reader, entry, store) => inspectBlock(timers, reader, entry, store),
+      inspect: (reader, entry, store, pass) => inspectBlock(timers, { reader, store, pass }, entry),
     },
   ];
 }
@@ -32,10 +37,10 @@ export function guardChecks(limits: Limits, timers: SharedTimers): Check[] {
 function* inspectNonce(
   limits: Limits,
   timers: SharedTimers,
-  reader: Reader,
+  examined: Examined,
   { key }: Entry,
-  store: Store,
-): Generator<Damage> {
+): Generator<Found> {
+  const { reader, store } = examined;
   if (!isNonceKey(key)) {
     yield surplusRow(families.nonces, key, 'wrong', 'The key is not the key of a nonce.');
     return;
@@ -46,8 +51,7 @@ function* inspectNonce(
     if (isNonceKey(before.key) && nonceBucketOf(before.key) === bucket) return;
   if (bucket > nonceBucketAt(limits, store.nowMs())) return;
   yield* timers.inspect(
-    reader,
-    store,
+    examined,
     nonceTimer(limits, key),
     'The timer that deletes expired nonces is missing.',
     { orAny: true },
@@ -76,12 +80,7 @@ function* inspectWindows(_reader: Reader, { key, value }: Entry): Generator<Dama
     };
 }
 
-function* inspectBlock(
-  timers: SharedTimers,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Damage> {
+function* inspectBlock(timers: SharedTimers, examined: Examined, { key, value }: Entry): Generator<Found> {
   const block = decodeOrUndefined<Block>(value);
   if (block === undefined || block.address !== key.toString() || typeof block.expiresAtMs !== 'number') {
     yield beyondRepair(
@@ -93,8 +92,7 @@ function* inspectBlock(
     return;
   }
   yield* timers.inspect(
-    reader,
-    store,
+    examined,
     { atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key },
     `The expiry timer of the block of ${block.address} is missing.`,
     { orAny: false },

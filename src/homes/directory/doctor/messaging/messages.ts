@@ -5,6 +5,7 @@
 import {
   type Check,
   type Damage,
+  type Found,
   beyondRepair,
   missingRow,
   surplusRow,
@@ -21,7 +22,7 @@ import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';
-import type { SharedTimers } from '../timers.js';
+import type { Examined, SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms/rooms.js';
@@ -52,7 +53,7 @@ export function messageChecks(doctors: MessageDoctors): Check[] {
     { family: families.pending, inspect: inspectPending },
     {
       family: families.inboxClocks,
-      inspect: (reader, entry, store) => inspectClock(limits, timers, reader, entry, store),
+      inspect: (reader, entry, store, pass) => inspectClock(limits, timers, { reader, store, pass }, entry),
     },
   ];
 }
@@ -60,13 +61,12 @@ export function messageChecks(doctors: MessageDoctors): Check[] {
 /** The timer that removes the newest message also removes all older ones. */
 export function* inspectExpiry(
   timers: SharedTimers,
-  reader: Reader,
-  store: Store,
+  examined: Examined,
   kind: 'room' | 'inbox',
   id: Buffer,
   newestMs: number,
   retentionSeconds: number,
-): Generator<Damage> {
+): Generator<Found> {
   if (newestMs === 0) return;
   const timer = {
     atMs: roundedExpiryMs(newestMs + retentionSeconds * 1000),
@@ -74,9 +74,9 @@ export function* inspectExpiry(
     reference: id,
   };
   // Expired messages are removed in steps, each with its own timer.
-  yield* timers.inspect(reader, store, timer, 'The timer that deletes expired messages is missing.', {
+  yield* timers.inspect(examined, timer, 'The timer that deletes expired messages is missing.', {
     // Each look at a room sets the timer of the next one, also after the room's retention was changed.
-    orAny: kind === 'room' || timer.atMs <= store.nowMs(),
+    orAny: kind === 'room' || timer.atMs <= examined.store.nowMs(),
   });
 }
 
@@ -222,10 +222,10 @@ function* inspectPending(reader: Reader, entry: Entry): Generator<Damage> {
 function* inspectClock(
   limits: Limits,
   timers: SharedTimers,
-  reader: Reader,
+  examined: Examined,
   { key, value }: Entry,
-  store: Store,
-): Generator<Damage> {
+): Generator<Found> {
+  const { reader, store } = examined;
   if (reader.get(families.agents, key) === undefined) {
     yield surplusRow(
       families.inboxClocks,
@@ -246,7 +246,7 @@ function* inspectClock(
       (tx) => tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
     );
   }
-  yield* inspectExpiry(timers, reader, store, 'inbox', key, newestMs, limits.directRetentionSeconds);
+  yield* inspectExpiry(timers, examined, 'inbox', key, newestMs, limits.directRetentionSeconds);
 }
 
 function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): boolean {

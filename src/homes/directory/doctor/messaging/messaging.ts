@@ -5,6 +5,7 @@
 import {
   type Check,
   type Damage,
+  type Found,
   beyondRepair,
   missingRow,
   surplusRow,
@@ -22,7 +23,7 @@ import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
 import { inspectActivityTime, latestTsMs, newestTsMs } from './times.js';
 import { TotalsDoctor } from './totals.js';
-import { SharedTimers } from '../timers.js';
+import { type Examined, SharedTimers } from '../timers.js';
 import { keysOf, readIdentity } from '../../messaging/identities/identities.js';
 import { identityKeyRecords, roomRecords } from '../../messaging/indexes.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
@@ -52,7 +53,8 @@ export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'
     { family: families.keptAgents, inspect: inspectKept },
     {
       family: families.rooms,
-      inspect: (reader, entry, store) => inspectRoom({ limits, timers, totals }, reader, entry, store),
+      inspect: (reader, entry, store, pass) =>
+        inspectRoom({ limits, timers, totals }, { reader, store, pass }, entry),
     },
     { family: families.roomKeys, inspect: inspectRoomKey },
     { family: families.roomsByActivity, inspect: inspectActivity },
@@ -121,10 +123,10 @@ function* inspectKept(reader: Reader, { key, value }: Entry): Generator<Damage> 
 
 function* inspectRoom(
   { limits, timers, totals }: Pick<MessageDoctors, 'limits' | 'timers' | 'totals'>,
-  reader: Reader,
+  examined: Examined,
   { key, value }: Entry,
-  store: Store,
-): Generator<Damage> {
+): Generator<Found> {
+  const { reader, store } = examined;
   const room = readRow<RoomRow>(value);
   if (typeof room === 'string') {
     yield beyondRepair(families.rooms, key, 'unreadable', room);
@@ -134,8 +136,7 @@ function* inspectRoom(
   yield* inspectRoomClock(limits, reader, key, room, store);
   yield* inspectExpiry(
     timers,
-    reader,
-    store,
+    examined,
     'room',
     key,
     newestTsMs(reader, families.messages, key),

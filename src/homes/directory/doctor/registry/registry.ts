@@ -222,14 +222,14 @@ function indexCheck(family: string, agentKeyOf: (entry: Entry) => Buffer): Check
   };
 }
 
-function inspectOfAgent(family: string): Check['inspect'] {
+function inspectOfAgent(family: string): (reader: Reader, entry: Entry) => Generator<Found> {
   return function* (reader, { key }) {
     if (reader.get(families.agents, key) === undefined)
       yield surplusRow(family, key, 'dangling', 'The agent does not exist.');
   };
 }
 
-function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Found> {
+function* inspectLease(reader: Reader, entry: Entry): Generator<Found> {
   const { key } = entry;
   let lease: Lease;
   try {
@@ -238,7 +238,7 @@ function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Fo
     yield { ...surplusRow(families.leases, key, 'wrong', messageOf(error)), kind: 'unreadable' };
     return;
   }
-  yield* inspectOfAgent(families.leases)(reader, entry, store);
+  yield* inspectOfAgent(families.leases)(reader, entry);
   if (lease.holder === null || reader.get(families.agents, key) === undefined) return;
   const atMs = lease.timerAtMs ?? lease.expiresAtMs;
   const agent = key.subarray(userKeyBytes);

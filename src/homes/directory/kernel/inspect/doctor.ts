@@ -41,11 +41,14 @@ export function* eachRow(
   }
 }
 
+/** One examination of a page, for checks that read something once for all its rows. */
+export type Pass = object;
+
 /** One family, walked in key order. Each domain has its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
   /** The damage of this row, and of rows that depend on it. */
-  inspect(reader: Reader, entry: Entry, store: Store): Iterable<Found>;
+  inspect(reader: Reader, entry: Entry, store: Store, pass: Pass): Iterable<Found>;
   /** After the walk: damage of the family as a whole, such as a missing single row. */
   conclude?(reader: Reader, store: Store): Iterable<Found>;
 }
@@ -118,9 +121,10 @@ function pageInspection(
 
 /** A row that makes a check throw is damage too, and does not stop the examination. */
 function* inspectRows(check: Check, reader: Reader, rows: readonly Entry[], store: Store): Generator<Found> {
+  const pass: Pass = {};
   for (const entry of rows) {
     try {
-      yield* check.inspect(reader, entry, store);
+      yield* check.inspect(reader, entry, store, pass);
     } catch (error) {
       yield beyondRepair(
         check.family,
