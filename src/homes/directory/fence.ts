@@ -2,7 +2,6 @@
  * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes to
  * another holder during the request.
  */
-import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
@@ -43,24 +42,17 @@ function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: strin
 
 /** Runs the check in a transaction of the lease's store, synchronously and without writing. */
 function checkInLeaseStore(home: Store, check: (tx: Transaction) => void): void {
-  let outcome: { refusal: unknown } | undefined;
+  const busy = home.refusal();
+  if (busy !== undefined) throw busy;
+  const failed: unknown[] = [];
   const seen = home.transact((tx) => {
-    outcome = { refusal: undefined };
     try {
       check(tx);
     } catch (error) {
-      outcome = { refusal: error };
+      failed.push(error);
     }
   });
   // The check has run already. A disk failure of that store is reported to its own writers.
   seen.catch(() => undefined);
-  if (outcome === undefined)
-    throw new StoaError(
-      'overloaded',
-      'The lease cannot be checked: the store of the lease accepts no more waiting transactions (transactionsWaitingMax).',
-      {
-        fix: 'Try again shortly.',
-      },
-    );
-  if (outcome.refusal !== undefined) throw outcome.refusal;
+  if (failed.length > 0) throw failed[0];
 }

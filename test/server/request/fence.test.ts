@@ -4,7 +4,9 @@ import type { DirectoryWorkspaces } from '../../../src/homes/directory/workspace
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { shardOf } from '../../../src/homes/directory/kernel/directory/manifest.js';
+import { commitFailed } from '../../../src/homes/directory/kernel/refusals.js';
 import { openStoa } from '../../../src/index.js';
+import { kernelOf } from '../../kernel-of.js';
 import { Running } from '../running.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 import { eventually } from '../../until.js';
@@ -257,6 +259,24 @@ test('a post checks a lease in another shard', async () => {
       (await messaging.rooms.read(room, { beforeMs: null, limit: 10 }, 0, AbortSignal.timeout(5_000))).items,
     ).toHaveLength(2);
   } finally {
+    await sharded.stop();
+  }
+});
+
+test('a post reports why the shard of the lease refuses, not that too many transactions wait', async () => {
+  const sharded = await Running.start({ clock: () => nowMs, shards: shardsWithAliceOutside() });
+  try {
+    const alice = operatorCaller('alice');
+    const { agent_id } = await sharded.stoa.registry.createAgent(alice, { name: 'signed' });
+    const { lease } = await sharded.stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
+    const caller = { ...alice, kind: 'user' as const, agentId: agent_id, fence: lease.fence };
+    const leases = kernelOf(sharded.stoa).storeOf(userKey('alice'));
+    vi.spyOn(leases, 'refusal').mockReturnValue(commitFailed(new Error('the disk is gone')));
+    await expect(
+      sharded.stoa.messaging.rooms.post(caller, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null),
+    ).rejects.toMatchObject({ code: 'writes_stopped', message: expect.stringContaining('the disk is gone') });
+  } finally {
+    vi.restoreAllMocks();
     await sharded.stop();
   }
 });
