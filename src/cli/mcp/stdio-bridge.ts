@@ -179,11 +179,15 @@ export class StdioBridge {
   /** The agent of the client may get a key of its own, which the client does not have. */
   #refusalOf(status: number, body: unknown): StoaError {
     const failure = failureOfAnswer(status, body);
-    const isOfName = failure.details?.['agent'] === this.#link.agent;
-    if (failure.code !== 'forbidden' || !isOfName || !this.#link.loseName()) return failure;
+    if (!this.#losesName(failure)) return failure;
     return new StoaError('forbidden', failure.message, {
       fix: 'Send the call again: the next call of this client has another name.',
     });
+  }
+
+  /** Whether the server refused the name, and the client can continue under another. */
+  #losesName({ code, details }: StoaError): boolean {
+    return code === 'forbidden' && details?.['agent'] === this.#link.agent && this.#link.loseName();
   }
 
   /** Remembers what later requests and a reopened session need. */
@@ -223,16 +227,15 @@ export class StdioBridge {
   async #openAgain(): Promise<void> {
     if (this.#initialize === undefined) return;
     const { signal } = this.#ended;
-    const open = () => this.#link.send('POST', signal, this.#initialize, null);
-    let opened = await open();
+    const open = async () => {
+      const answer = await this.#link.send('POST', signal, this.#initialize, null);
+      const session = answer.headers.get('mcp-session-id');
+      return session ?? noSession(answer, parsed(await answer.text()));
+    };
+    let session = await open();
     // A name that the client was not given may belong to an agent with a key of its own now.
-    if (opened.status === 403 && this.#link.loseName()) {
-      await opened.body?.cancel();
-      opened = await open();
-    }
-    const text = await opened.text();
-    const session = opened.headers.get('mcp-session-id');
-    if (session === null) throw failureOfAnswer(opened.status, parsed(text));
+    if (session instanceof StoaError && this.#losesName(session)) session = await open();
+    if (session instanceof StoaError) throw session;
     await this.#sendAgain({ jsonrpc: '2.0', method: 'notifications/initialized' }, session);
     for (const uri of this.#subscribed)
       await this.#sendAgain(
@@ -281,6 +284,16 @@ export class StdioBridge {
   #answer(message: string): void {
     this.#options.write(message);
   }
+}
+
+/** Why an answer to `initialize` opens no session. */
+function noSession({ ok, status }: Response, body: unknown): StoaError {
+  if (!ok) return failureOfAnswer(status, body);
+  return new StoaError(
+    'unreachable',
+    `The server lost the session of this client and opened no other: its answer to initialize (${status}) has no Mcp-Session-Id header.`,
+    { fix: 'Start the client again. If this continues, check what answers at the address of the server.' },
+  );
 }
 
 function failureOfAnswer(status: number, body: unknown): StoaError {
