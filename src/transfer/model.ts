@@ -40,6 +40,8 @@ type ConflictKind =
   | 'exists'
   /** Its name, key or place belongs to another record. */
   | 'name_taken'
+  /** The agent holds tasks under its present name. */
+  | 'holds_tasks'
   /** The user would have more than the quota allows. */
   | 'quota'
   /** The record that it belongs to does not exist, or was skipped. */

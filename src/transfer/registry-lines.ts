@@ -158,7 +158,7 @@ export function agentNameTaken(user: string, name: string, agentId: string): Con
 /** The claims of an agent are held under its name. */
 export function agentHoldsTasks(stored: string, name: string): Conflict {
   return {
-    kind: 'name_taken',
+    kind: 'holds_tasks',
     detail: `The agent "${stored}" holds tasks under this name, so it cannot become "${name}".`,
   };
 }

@@ -145,7 +145,7 @@ export async function expectHolderKeepsName(
   const { conflicts } = await importAgain({ dryRun: true });
   expect(conflicts.filter(({ type }) => type === 'registry.agent')).toMatchObject([
     {
-      kind: 'name_taken',
+      kind: 'holds_tasks',
       detail: 'The agent "holder" holds tasks under this name, so it cannot become "scout".',
     },
   ]);

@@ -146,7 +146,7 @@ const importReportSchema = z
         line: count,
         type: z.string(),
         id: z.string(),
-        kind: z.enum(['exists', 'name_taken', 'quota', 'orphan']),
+        kind: z.enum(['exists', 'name_taken', 'holds_tasks', 'quota', 'orphan']),
         detail: z.string(),
       }),
     ),
