@@ -1,9 +1,9 @@
 /** The users of the registry: their names and quotas. */
-import { StoaError } from '../../../core/errors.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { decodeUser, encodeUser } from '../../../registry/layout/codec.js';
+import { userNotFound } from '../../../registry/access.js';
 import { userChange } from '../../../registry/announcements.js';
 import { agentCountKey } from '../../../registry/layout/keys.js';
 import { changedUser, isSeenLately, newUser } from '../../../registry/lifecycle/user-changes.js';
@@ -40,7 +40,8 @@ export class UserVerbs {
 
   put(tx: Transaction, user: string, change: UserChange): StoredUser {
     const key = this.ensure(tx, user);
-    const before = this.require(tx, key);
+    const before = this.read(tx, key);
+    if (before === undefined) throw userNotFound(user);
     const after = changedUser(before, change);
     if (after === before) return before;
     writeUser(tx, after.record);
@@ -88,15 +89,6 @@ export class UserVerbs {
       agents: readCount(reader, agentCountKey(key)),
       agentsMax: readSettings(reader, key)?.agentsMax ?? null,
     };
-  }
-
-  require(reader: Reader, key: Buffer): StoredUser {
-    const user = this.read(reader, key);
-    if (user === undefined)
-      throw new StoaError('not_found', `There is no user ${key.toString('hex')}.`, {
-        fix: 'Check the user id. A user is created by its first write.',
-      });
-    return user;
   }
 }
 
