@@ -206,7 +206,10 @@ export interface DataPort extends DocumentReads {
   getValue(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
   write(scope: Scope, batch: DataBatch): Step<DataBatchResult>;
   modify(scope: Scope, key: string, decide: Decide): Step<WriteResult>;
-  /** Removes the next documents of a namespace; the last step of a clear forgets its agents. */
+  /**
+   * Removes the next documents of a namespace. The last step of a clear forgets its agents, unless documents were
+   * written behind the steps.
+   */
   clear(scope: Scope, after: string | null, limit: number): Step<ClearStep>;
   /**
    * Writes documents unchanged, over existing ones. Returns one step for each group that can share a
@@ -230,7 +233,7 @@ export interface Documents {
 /** A database beside the home that holds documents and nothing else: CouchDB, DynamoDB, Firestore, memory. */
 export interface DocumentStore extends DocumentReads {
   write(scope: Scope, batch: WriteBatch): Promise<BatchResult>;
-  /** Removes the next documents of a namespace; the last step forgets its agents. */
+  /** Removes the next documents of a namespace. Without documents, the last step forgets its agents. */
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
   /** Writes documents unchanged, over existing ones. */
   restore(documents: readonly DocumentRecord[]): Promise<void>;

@@ -255,6 +255,34 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.equal(await data.clear(caller, 'n'), 3);
   });
 
+  test('a document that is written behind a clear keeps its agent', async () => {
+    const data = await context.another({ clearStepMax: 1 });
+    const user = context.newUser();
+    const caller = context.caller(user);
+    await data.setMany(
+      caller,
+      'n',
+      Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`b${100 + index}`, index])),
+    );
+    let looks = 0;
+    let writing: Promise<unknown> | undefined;
+    // A clear looks before each step.
+    const signal = {
+      get aborted() {
+        looks += 1;
+        if (looks > 2) writing ??= data.set(context.caller(user, 'late'), 'n', 'a', 1);
+        return false;
+      },
+    };
+    assert.equal(await data.clear(caller, 'n', { signal }), 40);
+    await writing;
+    assert.deepEqual(await everyKey(data, caller, 'n', '', 10), ['a']);
+    assert.deepEqual((await data.listNamespaces(caller)).items[0]?.agents, ['late']);
+    assert.equal(await data.clear(caller, 'n'), 1);
+    await data.set(context.caller(user, 'new'), 'n', 'c', 1);
+    assert.deepEqual((await data.listNamespaces(caller)).items[0]?.agents, ['new']);
+  });
+
   test('a list is complete or refused if the caller disconnects', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());

@@ -171,7 +171,10 @@ export class CouchDataStore implements DocumentStore {
     );
     for (const outcome of removed) if (outcome instanceof Error) throw outcome;
     const isLast = page.length < limit;
-    if (isLast) await this.#agents.forget(scope);
+    // Documents that were written behind the steps have their agents there.
+    const isEmpty =
+      isLast && (await this.#ranges.page(scope, { prefix: '', after: null, limit: 1 }, ['_id'])).length === 0;
+    if (isEmpty) await this.#agents.forget(scope);
     return {
       deleted: removed.filter((outcome) => outcome === true).length,
       after: isLast ? null : String(page.at(-1)?.['key']),

@@ -142,8 +142,15 @@ export class DynamodbDataStore implements DocumentStore {
       this.#writes.delete(scope, { key, ifVersion: null }),
     );
     const isLast = step.length < limit;
-    if (isLast) await this.#agents.forget(scope);
+    // Documents that were written behind the steps have their agents there.
+    if (isLast && (await this.#isEmpty(scope))) await this.#agents.forget(scope);
     return { deleted: deleted.filter(Boolean).length, after: isLast ? null : (step.at(-1) ?? null) };
+  }
+
+  async #isEmpty(scope: Scope): Promise<boolean> {
+    for await (const page of this.#reads.entries(scope, { prefix: '', after: null, limit: 1 }))
+      if (page.length > 0) return false;
+    return true;
   }
 
   async recordAccess(reads: readonly AccessRead[]): Promise<void> {

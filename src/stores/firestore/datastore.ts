@@ -180,7 +180,9 @@ export class FirestoreDataStore implements DocumentStore {
     );
     const deleted = await deleteAll(this.#firestore, this.#requests, page);
     const isLast = page.length < limit;
-    if (isLast) await this.#agents.forget(scope);
+    // Documents that were written behind the steps have their agents there.
+    const first = this.#reads.ordered(scope, { prefix: '', after: null }).select('key').limit(1);
+    if (isLast && (await this.#reads.found(first)).length === 0) await this.#agents.forget(scope);
     return {
       deleted: deleted.filter((snapshot) => this.#reads.isLive(snapshot)).length,
       after: isLast ? null : String(page.at(-1)?.data()?.['key']),

@@ -123,7 +123,8 @@ export class MemoryDataStore implements DocumentStore {
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     const keys = this.listDocuments(scope, { prefix: '', after, limit }).map(({ key }) => key);
     for (const key of keys) this.#delete(scope, key);
-    if (keys.length < limit) this.#find(scope)?.agents.clear();
+    const namespace = this.#find(scope);
+    if (keys.length < limit && namespace?.documents.size === 0) namespace.agents.clear();
     return { deleted: keys.length, after: keys.length < limit ? null : (keys.at(-1) ?? null) };
   }
 

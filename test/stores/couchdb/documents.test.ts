@@ -265,7 +265,8 @@ test('a list examines only the unindexed documents of a namespace', async () => 
   expect(examined).toEqual([0, 5]);
   examined.length = 0;
   expect(await data.clear(caller, 'n')).toBe(303);
-  expect(examined).toEqual([0, 303]);
+  // The last look is for documents that were written meanwhile.
+  expect(examined).toEqual([0, 303, 0]);
   await data.close();
 });
 

@@ -28,6 +28,7 @@ import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { PostgresSql } from '../database/connection.js';
 import { AccessWrites } from './access.js';
+import { forgetAgents } from './agents.js';
 import { documentsOf, mergeCounts } from './counts.js';
 import { DocumentReads } from './reads.js';
 import { PlainSets, type ScopeWrites, isPlainSet, nameOf } from './plain-sets.js';
@@ -183,13 +184,7 @@ export class PostgresDataStore implements DataPort {
       );
       const deleted = Number(gone?.deleted ?? 0);
       const through = keys.length === limit ? (keys.at(-1)?.key ?? null) : null;
-      // Documents that were written behind the steps have their agents here.
-      if (through === null)
-        await work.rows(
-          `DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2
-            AND NOT EXISTS (SELECT FROM agent_data_store WHERE "userId" = $1 AND namespace = $2)`,
-          [scope.user, scope.namespace],
-        );
+      if (through === null) await forgetAgents(work, scope);
       if (deleted > 0) work.announce(namespaceCleared(scope, deleted, after, through));
       return { deleted, after: through };
     });

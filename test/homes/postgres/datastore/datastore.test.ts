@@ -206,3 +206,25 @@ test('a batch with one refused item writes nothing', async () => {
   ).rejects.toMatchObject({ code: 'too_large' });
   expect(await data.getMany(caller, 'atomic', ['a', 'new'])).toEqual({ a: 1 });
 });
+
+test('a plain set keeps its agent while the last step of a clear deletes the agents', async () => {
+  const data = await open();
+  const user = 'cleared meanwhile';
+  const late = operatorCaller(user, 'late');
+  await data.set(late, 'notes', 'old', 1);
+  // The clear will have looked for documents, and wait for this row.
+  const holder = await sql.reserve();
+  await holder`BEGIN`;
+  await holder`SELECT 1 FROM agent_data_store_agents WHERE "userId" = ${user} FOR UPDATE`;
+  const clearing = data.clear(operatorCaller(user), 'notes');
+  await eventually(async () => {
+    const waiting = await sql`SELECT 1 FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM agent_data_store_agents%'`;
+    expect(waiting).toHaveLength(1);
+  });
+  await data.set(late, 'notes', 'new', 1);
+  await holder`COMMIT`;
+  holder.release();
+  expect(await clearing).toBe(1);
+  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: ['late'] }]);
+});
