@@ -3,16 +3,16 @@
 /** Called at the end of each call. */
 export type OnCall = (verb: string, milliseconds: number, failed: boolean) => void;
 
-/** The result of a call that has begun. Reports its time, also if it fails. */
+/** Makes a call and reports its time, also if it fails. */
 export async function timedCall<Result>(
   onCall: OnCall,
   verb: string,
-  call: PromiseLike<Result> | Result,
+  call: () => PromiseLike<Result> | Result,
 ): Promise<Result> {
   const startedMs = performance.now();
   let failed = true;
   try {
-    const result = await call;
+    const result = await call();
     failed = false;
     return result;
   } finally {

@@ -50,28 +50,31 @@ export class StorePort implements DataPort {
     this.capabilities = store.capabilities;
     this.#retries = new VersionRetries(updateAttemptsMax);
     const sweep = store.sweepExpired?.bind(store);
-    if (sweep !== undefined) this.sweepExpired = async (limit) => this.#timed('sweepExpired', sweep(limit));
+    if (sweep !== undefined)
+      this.sweepExpired = async (limit) => this.#timed('sweepExpired', () => sweep(limit));
   }
 
-  readonly get: DataPort['get'] = (scope, key) => this.#timed('get', this.#store.get(scope, key));
+  readonly get: DataPort['get'] = (scope, key) => this.#timed('get', () => this.#store.get(scope, key));
 
   readonly getValue: DataPort['getValue'] = (scope, key) => this.get(scope, key);
 
   readonly getMany: DataPort['getMany'] = (scope, keys) =>
-    this.#timed('getMany', this.#store.getMany(scope, keys));
+    this.#timed('getMany', () => this.#store.getMany(scope, keys));
 
   readonly write: DataPort['write'] = (scope, batch) =>
     new StoreStep(async (changes) => {
       const result = await this.#write(scope, batch, changes);
       const read =
-        batch.gets.length === 0 ? [] : await this.#timed('getMany', this.#store.getMany(scope, batch.gets));
+        batch.gets.length === 0
+          ? []
+          : await this.#timed('getMany', () => this.#store.getMany(scope, batch.gets));
       return { ...result, read: read.filter((record) => record !== undefined) };
     });
 
   readonly modify: DataPort['modify'] = (scope, key, decide) =>
     new StoreStep((changes) =>
       this.#retries.run(scope, key, async () => {
-        const current = await this.#timed('get', this.#store.get(scope, key));
+        const current = await this.#timed('get', () => this.#store.get(scope, key));
         const write = decide(current);
         const seen = current?.version ?? 0;
         // If the caller asked for a version that is not the current one, the write fails and is not tried
@@ -90,14 +93,14 @@ export class StorePort implements DataPort {
 
   readonly clear: DataPort['clear'] = (scope, after, limit) =>
     new StoreStep(async (changes) => {
-      const step = await this.#timed('clearStep', this.#store.clearStep(scope, after, limit));
+      const step = await this.#timed('clearStep', () => this.#store.clearStep(scope, after, limit));
       if (step.deleted > 0) changes.push(namespaceCleared(scope, step.deleted, after, step.after));
       return step;
     });
 
   readonly restore: DataPort['restore'] = (documents) => {
     const step = new StoreStep(async (changes) => {
-      await this.#timed('restore', this.#store.restore(documents));
+      await this.#timed('restore', () => this.#store.restore(documents));
       for (const { userId: user, namespace, key, version } of documents)
         changes.push(documentImported({ user, namespace }, key, version));
     });
@@ -113,40 +116,39 @@ export class StorePort implements DataPort {
   };
 
   readonly listKeys: DataPort['listKeys'] = (scope, range) =>
-    this.#timed('listKeys', this.#store.listKeys(scope, range));
+    this.#timed('listKeys', () => this.#store.listKeys(scope, range));
 
   readonly listDocuments: DataPort['listDocuments'] = (scope, range) =>
-    this.#timed('listDocuments', this.#store.listDocuments(scope, range));
+    this.#timed('listDocuments', () => this.#store.listDocuments(scope, range));
 
   readonly listNamespaces: DataPort['listNamespaces'] = (user, after, limit, signal) =>
-    this.#timed('listNamespaces', this.#store.listNamespaces(user, after, limit, signal));
+    this.#timed('listNamespaces', () => this.#store.listNamespaces(user, after, limit, signal));
 
   readonly describeNamespaces: DataPort['describeNamespaces'] = (user, names, signal) =>
-    this.#timed('describeNamespaces', this.#store.describeNamespaces(user, names, signal));
+    this.#timed('describeNamespaces', () => this.#store.describeNamespaces(user, names, signal));
 
   readonly exportPage: DataPort['exportPage'] = (after, limit) =>
-    this.#timed('exportPage', this.#store.exportPage(after, limit));
+    this.#timed('exportPage', () => this.#store.exportPage(after, limit));
 
   readonly recordAccess: DataPort['recordAccess'] = (reads, onVisible) =>
-    this.#timed('recordAccess', this.#store.recordAccess(reads, onVisible));
+    this.#timed('recordAccess', () => this.#store.recordAccess(reads, onVisible));
 
   /** A store without quotas counts nothing. If a quota is set, such a store is refused at the start. */
   readonly usage: DataPort['usage'] = () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
-  readonly heldByOthers: DataPort['heldByOthers'] = async (documents) =>
-    this.#store.heldByOthers === undefined
-      ? []
-      : this.#timed('heldByOthers', this.#store.heldByOthers(documents));
+  readonly heldByOthers: DataPort['heldByOthers'] = async (documents) => {
+    const held = this.#store.heldByOthers?.bind(this.#store);
+    return held === undefined ? [] : this.#timed('heldByOthers', () => held(documents));
+  };
 
   readonly close: DataPort['close'] = () => this.#store.close();
 
-  async #timed<Result>(verb: string, call: MaybePromise<Result>): Promise<Result> {
-    return this.#onCall === undefined ? call : timedCall(this.#onCall, verb, call);
+  async #timed<Result>(verb: string, call: () => MaybePromise<Result>): Promise<Result> {
+    return this.#onCall === undefined ? call() : timedCall(this.#onCall, verb, call);
   }
 
   async #write(scope: Scope, batch: WriteBatch, changes: Change[]): Promise<BatchResult> {
-    const result = await this.#timed(
-      'write',
+    const result = await this.#timed('write', () =>
       this.#store.write(scope, { sets: batch.sets, deletes: batch.deletes }),
     );
     for (const outcome of result.sets)

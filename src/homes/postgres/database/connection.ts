@@ -170,13 +170,11 @@ export async function query<Row extends object>(
 ): Promise<readonly Row[]> {
   if (endedTransactions.has(sql)) return new Promise(() => undefined);
   const statement = new Statement<Row>(sql, text, parameters.map(plainParameter));
-  const answered = inPool(sql, () => statement.run());
   try {
-    return await observed(
-      sql,
-      'statement',
-      answerTimes.get(sql)?.within(answered, () => statement.withdraw()) ?? answered,
-    );
+    return await observed(sql, 'statement', () => {
+      const answered = inPool(sql, () => statement.run());
+      return answerTimes.get(sql)?.within(answered, () => statement.withdraw()) ?? answered;
+    });
   } catch (error) {
     throw postgresError(error);
   }
@@ -258,10 +256,10 @@ function wasSent(pending: object): boolean {
 async function observed<T>(
   sql: Queryable,
   verb: 'statement' | 'transaction',
-  work: PromiseLike<T>,
+  work: () => PromiseLike<T>,
 ): Promise<T> {
   const onCall = observers.get(sql);
-  return onCall === undefined ? work : timedCall(onCall, verb, work);
+  return onCall === undefined ? work() : timedCall(onCall, verb, work);
 }
 
 type PlainParameter = string | number | boolean | null;
@@ -373,7 +371,7 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await observed(sql, 'transaction', begin(sql, body));
+      const result = await observed(sql, 'transaction', () => begin(sql, body));
       await awaitSent(result);
       return result;
     } catch (error) {
