@@ -104,7 +104,8 @@ function isUrl(place: string): boolean {
 
 function backendOf(url: string): { backend: string; open: OpenBackend } {
   const backend = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
-  const open = backends[backend];
+  // Not an inherited name, such as "constructor".
+  const open = Object.hasOwn(backends, backend) ? backends[backend] : undefined;
   if (open === undefined || !isUrl(url) || !URL.canParse(url)) {
     throw new StoaError('invalid_config', `Unknown backend of the data store in "${withoutPassword(url)}".`, {
       fix: `Use a URL that begins with ${publicSchemes.map((name) => `${name}://`).join(', ')}.`,
