@@ -7,7 +7,7 @@ import { TermCursor, blockBytesMax } from '../../src/find/segments/blocks.js';
 import { Catalog, CatalogWriter } from '../../src/find/segments/catalog.js';
 import { compareNames } from '../../src/find/ranking/order.js';
 import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
-import { packTerms, unpackTerms } from '../../src/find/segments/packed-terms.js';
+import { packTerms } from '../../src/find/segments/packed-terms.js';
 import {
   DeadPlaces,
   type NewSegment,
@@ -153,10 +153,6 @@ function shown({ ordinals, titles, bodies, positions }: GroupList): unknown {
 }
 
 describe('the rows of the search index', () => {
-  test('a packed entry has the terms that were packed', () => {
-    for (const { entry, terms } of makeEntries(1, 50)) expect(unpackTerms(entry.packed)).toEqual(terms);
-  });
-
   test('a segment has every word of its entries, and so has a merged segment', async () => {
     const made = [makeEntries(2, 300), makeEntries(3, 40), makeEntries(4, 1)];
     const segments = made.map((part) => viewed(filed(part.map(({ entry }) => entry))));

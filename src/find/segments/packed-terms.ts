@@ -1,15 +1,7 @@
 /** The terms of one entry as bytes: what a home keeps of a written thing until it is filed into a segment. */
-import type { EntryTerms, TermUse } from '../words/entry-terms.js';
+import type { EntryTerms } from '../words/entry-terms.js';
 import { ByteReader, ByteWriter, utf8Size } from './bytes.js';
-import {
-  type Counts,
-  readCounts,
-  readPositions,
-  shapeOf,
-  skipCounts,
-  writeCounts,
-  writePositions,
-} from './postings.js';
+import { shapeOf, skipCounts, writeCounts, writePositions } from './postings.js';
 import type { PostingRows } from './posting-rows.js';
 
 export function packTerms({ titleLength, bodyLength, terms }: EntryTerms): Buffer {
@@ -80,18 +72,4 @@ export function addPacked(
     rows.add(place, code & 3, countsFrom, positionsFrom, positionsFrom, positionsTo);
     onTerm(packed.toString('utf8', positionsTo, reader.at));
   }
-}
-
-export function unpackTerms(packed: Buffer): EntryTerms {
-  const terms = new Map<string, TermUse>();
-  for (const [term, use] of packedTerms(packed)) terms.set(term, useOf(use));
-  return { ...packedLengths(packed), terms };
-}
-
-/** The use of a term in a packed entry. */
-function useOf({ bytes, shape, countsFrom, positionsFrom }: PackedUse): TermUse {
-  const counts: Counts = { title: 0, body: 0, positions: 0 };
-  readCounts(new ByteReader(bytes, countsFrom), shape, counts);
-  const positions = readPositions(new ByteReader(bytes, positionsFrom), counts.positions);
-  return { title: counts.title, body: counts.body, positions };
 }
