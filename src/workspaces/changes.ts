@@ -1,6 +1,6 @@
 /** What workspaces announce in the change feed, the same on every home. */
 import type { Change } from '../core/change.js';
-import type { Project, Task, WorkSession, Workspace } from './model.js';
+import type { Project, Task, TaskStatus, WorkSession, Workspace } from './model.js';
 
 export type HolderEvent = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
 export type SessionEvent = 'created' | 'updated' | 'deleted';
@@ -39,8 +39,20 @@ export interface TaskPlace {
   readonly ownerId: string;
 }
 
+/** What happened to a task, in the names of its changes. */
+export type TaskEvent =
+  | Exclude<TaskStatus, 'pending'>
+  | 'created'
+  | 'updated'
+  | 'deleted'
+  | 'claimed'
+  | 'ready'
+  | 'retried'
+  | 'returned'
+  | 'answered';
+
 export function taskChanged(
-  event: string,
+  event: TaskEvent,
   task: Task,
   { projectId, ownerId }: TaskPlace,
   facts: NonNullable<Change['facts']> = {},

@@ -12,6 +12,7 @@ import type {
   Workspace,
   WorkspaceStatus,
 } from './model.js';
+import type { TaskEvent } from './changes.js';
 import type { ClaimFilter } from './tasks/claim-filter.js';
 import type { ReadyWaiters } from './tasks/ready-waiters.js';
 import type { TaskRule } from './tasks/tasks.js';
@@ -129,7 +130,7 @@ export interface WorkspacesPort {
   /** Renews every claim of the holder that is not over. The tasks do not change. */
   renewClaims(owner: string, holder: string): Step<void>;
   /** Changes a task as the rule decides. `event` is announced instead of the name of the new status. */
-  decideTask(owner: Owner, id: string, rule: TaskRule, event?: string): Step<Task>;
+  decideTask(owner: Owner, id: string, rule: TaskRule, event?: TaskEvent): Step<Task>;
   /** The same for a completion. Many callers complete tasks at the same time, so a home may group them. */
   completeTask(owner: Owner, id: string, rule: TaskRule): Step<Task>;
   /** Returns a task that failed or was cancelled to the queue, with all its attempts. */

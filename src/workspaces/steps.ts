@@ -19,6 +19,7 @@ import {
 import { checkConfig, maskConfig, sealConfig } from './config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
+import type { TaskEvent } from './changes.js';
 import type { ClaimOutcome, RecordChange, RecordRule, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
@@ -306,7 +307,7 @@ export class WorkspacesSteps {
     return this.#port.decideProject(ownerOf(caller), checkId('project', id), event, rule).map(maskedProject);
   }
 
-  #decideTask(caller: Caller, id: string, rule: rules.TaskRule, event?: string): Step<Task> {
+  #decideTask(caller: Caller, id: string, rule: rules.TaskRule, event?: TaskEvent): Step<Task> {
     return this.#port.decideTask(ownerOf(caller), checkId('task', id), rule, event);
   }
 

@@ -4,6 +4,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { isoTime } from '../../core/text/iso-time.js';
 import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen } from '../model.js';
+import type { TaskEvent } from '../changes.js';
 import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
@@ -236,7 +237,7 @@ export function releaseTask({ task, lease }: HeldTask, reason: string | undefine
 }
 
 /** The kind of change to announce: the new status, or what happened to a task that keeps it. */
-export function eventOf(before: Task, after: Task): string {
+export function eventOf(before: Task, after: Task): TaskEvent {
   if (after.status === before.status) return 'updated';
   return after.status === 'pending' ? 'returned' : after.status;
 }

@@ -47,7 +47,7 @@ import {
   findTask,
   sessionPath,
 } from '../tree.js';
-import { taskChanged } from '../../../../workspaces/changes.js';
+import { type TaskEvent, taskChanged } from '../../../../workspaces/changes.js';
 
 export interface TaskVerbsOptions {
   limits: Limits;
@@ -128,7 +128,7 @@ export class TaskVerbs {
     return lease;
   }
 
-  decide(tx: Transaction, owner: Owner, id: string, rule: rules.TaskRule, event?: string): Task {
+  decide(tx: Transaction, owner: Owner, id: string, rule: rules.TaskRule, event?: TaskEvent): Task {
     const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rule(held, tx.nowMs, this.#endOf), event);
@@ -257,7 +257,7 @@ export class TaskVerbs {
     path: TaskPath,
     before: StoredTask,
     after: rules.HeldTask | undefined,
-    event?: string,
+    event?: TaskEvent,
   ): Task {
     if (after === undefined) return before.task;
     const { task } = after;

@@ -26,7 +26,7 @@ import {
 } from './rows.js';
 import type { Mark } from '../bulk.js';
 import type { WorkspacesWork } from '../work.js';
-import { taskChanged } from '../../../../workspaces/changes.js';
+import { type TaskEvent, taskChanged } from '../../../../workspaces/changes.js';
 
 export async function claimTask(
   work: WorkspacesWork,
@@ -89,7 +89,7 @@ export async function decideTask(
   owner: Owner,
   id: string,
   rule: rules.TaskRule,
-  event?: string,
+  event?: TaskEvent,
 ): Promise<Task> {
   const path = await lockTask(work, owner, id);
   return endTask(work, path, await decided(work, path, rule), { event });
@@ -270,7 +270,7 @@ async function endTask(
   work: WorkspacesWork,
   path: TaskPath,
   after: rules.HeldTask | undefined,
-  { event, hasDependants = true }: { event?: string | undefined; hasDependants?: boolean } = {},
+  { event, hasDependants = true }: { event?: TaskEvent | undefined; hasDependants?: boolean } = {},
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
