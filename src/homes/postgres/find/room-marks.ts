@@ -43,7 +43,8 @@ export async function markMessagesOf(work: Work, rooms: ReadonlySet<string>): Pr
       if (kind !== 'messages' || !rooms.has(collection)) continue;
       for (let place = from; place < to; place += 1) {
         if (!dead.has(place)) names.push(catalog.name(place));
-        await slices.pause();
+        const pause = slices.pause();
+        if (pause !== undefined) await pause;
       }
     }
     for (let at = 0; at < names.length; at += namesPerStatement)
