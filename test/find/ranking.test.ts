@@ -4,7 +4,9 @@ import { makeCorpus } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
 import { searchView } from '../../src/find/ranking/search-view.js';
 import { packTerms } from '../../src/find/segments/packed-terms.js';
-import { IndexView } from '../../src/find/segments/view.js';
+import { Catalog } from '../../src/find/segments/catalog.js';
+import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
+import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
 import { WaitingTerms } from '../../src/find/segments/waiting.js';
 import { termsOfQuery } from '../../src/find/query/query.js';
 import { documentText } from '../../src/find/text/document-text.js';
@@ -35,10 +37,33 @@ const terms = new WaitingTerms({
   terms: searches.flatMap(({ query }) => termsOfQuery(query).terms),
   beginnings: [],
 });
-const partition = { segments: [], marked: [], waiting: entries.map((entry) => terms.of(entry)) };
-const view = new IndexView([partition], { hasCollection: () => true, nowMs });
+/** Everything waits; everything is filed, in segments of several sizes; or some of each. */
+const filedTo = { waiting: 0, 'filed and waiting': 600, filed: entries.length };
 
-test.each([1, 3, 10])('the first %i results are the best of all', async (limit) => {
+function viewOf(filed: number): IndexView {
+  const segments = [];
+  for (let from = 0, size = 50; from < filed; from += size, size *= 2)
+    segments.push(segmentOf(entries.slice(from, Math.min(from + size, filed))));
+  const waiting = entries.slice(filed).map((entry) => terms.of(entry));
+  return new IndexView([{ segments, marked: [], waiting }], { hasCollection: () => true, nowMs });
+}
+
+function segmentOf(part: typeof entries): ViewedSegment {
+  const steps = fileEntries(part);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  const { catalog, blocks } = step.value;
+  return {
+    catalog: new Catalog(catalog),
+    dead: new DeadPlaces(Buffer.alloc(0)),
+    blocks: blocks.map(({ body }) => body),
+  };
+}
+
+test.each(
+  Object.entries(filedTo).flatMap(([name, filed]) => [1, 3, 10].map((limit) => ({ name, filed, limit }))),
+)('the first $limit results are the best of all, with entries that are $name', async ({ filed, limit }) => {
+  const view = viewOf(filed);
   for (const search of searches) {
     const all = await searchView(view, { ...search, limit: entries.length }, limits);
     const best = await searchView(view, { ...search, limit }, limits);
