@@ -1,7 +1,11 @@
 /** A store with something of every kind in it, and its export in a shape that can be compared. */
 import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
+import { userKey } from '../../src/identity/user-key.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import type { ImportReport, TransferDomain } from '../../src/transfer/model.js';
@@ -131,9 +135,10 @@ export async function fill(stoa: Stoa): Promise<void> {
 
 /** After the import of a filled store: the agent gets another name and holds a task, and the import is repeated. */
 export async function expectHolderKeepsName(
-  { registry, workspaces }: Stoa,
+  stoa: Stoa,
   importAgain: (options: { dryRun?: boolean; onConflict?: 'replace' }) => Promise<ImportReport>,
 ): Promise<void> {
+  const { registry, workspaces } = stoa;
   const [agent] = (await registry.listAgents(ada, { name: 'scout' })).items;
   const agentId = agent?.agent_id as string;
   await registry.updateAgent(ada, agentId, { name: 'holder' });
@@ -149,6 +154,20 @@ export async function expectHolderKeepsName(
       detail: 'The agent "holder" holds tasks under this name, so it cannot become "scout".',
     },
   ]);
+  expect(await conflictsOfHexUser(stoa, agentId, 'scout')).toEqual(['holds_tasks']);
   await importAgain({ onConflict: 'replace' });
   expect((await registry.getAgent(ada, agentId)).name).toBe('holder');
+}
+
+/** The claims of an agent have the readable id of its user; a line may have the hash of it. */
+async function conflictsOfHexUser(stoa: Stoa, agentId: string, name: string): Promise<string[]> {
+  const [header = '', ...lines] = await linesOf(stoa, { user: 'ada', domains: ['registry'] });
+  const line = lines.find((each) => each.includes('"registry.agent"') && each.includes(agentId)) ?? '';
+  const spelled = { ...(JSON.parse(line) as object), user: userKey('ada').toString('hex'), name };
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-spelled-'));
+  const path = join(directory, 'export.ndjson');
+  await writeFile(path, `${header}${JSON.stringify(spelled)}\n`);
+  const { conflicts } = await stoa.transfer.import(operatorCaller(), path, { dryRun: true, keepGoing: true });
+  await rm(directory, { recursive: true });
+  return conflicts.map(({ kind }) => kind);
 }
