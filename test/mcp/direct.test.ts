@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
+import { StoaError } from '../../src/core/errors.js';
 import { Running } from '../server/running.js';
 
 const accept = 'application/json, text/event-stream';
@@ -115,4 +116,28 @@ test('a call of the new revision whose headers contradict its body is refused', 
         .status,
     ).toBe(400);
   }
+});
+
+test('a failure of the database while the agent of a call is checked is reported as such', async () => {
+  const check = vi
+    .spyOn(running.stoa.registry.agents, 'checkOwnName')
+    // The check of the request itself.
+    .mockResolvedValueOnce(undefined)
+    .mockRejectedValueOnce(new StoaError('unreachable', 'The database does not answer.'));
+  const { json } = await running.ask('POST', '/mcp', {
+    as: running.alice,
+    body: {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'recall', arguments: { key: 'k' } },
+    },
+    headers: { accept, 'mcp-session-id': session, 'mcp-protocol-version': '2025-06-18' },
+  });
+  expect(check).toHaveBeenCalled();
+  check.mockRestore();
+  expect(json).toMatchObject({ result: { isError: true } });
+  expect(JSON.parse(json.result.content[0].text)).toEqual({
+    error: { code: 'unreachable', detail: 'The database does not answer.' },
+  });
 });
