@@ -4,6 +4,7 @@ import type { DirectoryWorkspaces } from '../../../src/homes/directory/workspace
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { shardOf } from '../../../src/homes/directory/kernel/directory/manifest.js';
+import { checkFenceFromOutside } from '../../../src/homes/directory/fence.js';
 import { commitFailed } from '../../../src/homes/directory/kernel/refusals.js';
 import { openStoa } from '../../../src/index.js';
 import { kernelOf } from '../../kernel-of.js';
@@ -263,18 +264,14 @@ test('a post checks a lease in another shard', async () => {
   }
 });
 
-test('a post reports why the shard of the lease refuses, not that too many transactions wait', async () => {
+test('a check reports why the shard of the lease refuses, not that too many transactions wait', async () => {
   const sharded = await Running.start({ clock: () => nowMs, shards: shardsWithAliceOutside() });
   try {
-    const alice = operatorCaller('alice');
-    const { agent_id } = await sharded.stoa.registry.createAgent(alice, { name: 'signed' });
-    const { lease } = await sharded.stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
-    const caller = { ...alice, kind: 'user' as const, agentId: agent_id, fence: lease.fence };
-    const leases = kernelOf(sharded.stoa).storeOf(userKey('alice'));
-    vi.spyOn(leases, 'refusal').mockReturnValue(commitFailed(new Error('the disk is gone')));
-    await expect(
-      sharded.stoa.messaging.rooms.post(caller, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null),
-    ).rejects.toMatchObject({ code: 'writes_stopped', message: expect.stringContaining('the disk is gone') });
+    const kernel = kernelOf(sharded.stoa);
+    const refusal = commitFailed(new Error('the disk is gone'));
+    vi.spyOn(kernel.storeOf(userKey('alice')), 'refusal').mockReturnValue(refusal);
+    const caller = { user: 'alice', agentId: 'a'.repeat(64), fence: 1 };
+    expect(() => checkFenceFromOutside(kernel, caller)).toThrow(refusal);
   } finally {
     vi.restoreAllMocks();
     await sharded.stop();
