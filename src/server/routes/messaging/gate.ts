@@ -72,23 +72,34 @@ export const signatureAuthenticator: Authenticator = {
 async function messagingPrincipal(request: FastifyRequest, messaging: MessagingService) {
   const { signatures, gate, settings } = messaging;
   const limit = gate.limitFor(request.method, routePathOf(request));
-  try {
-    const checked = await signatures.check(signedRequestOf(request), {
-      messageSignaturesOnly: settings.requireMessageSignatures,
-    });
-    const using = signatures.useNonce(checked, {
+  const checked = await countedIfRefused(
+    request,
+    signatures.check(signedRequestOf(request), { messageSignaturesOnly: settings.requireMessageSignatures }),
+  );
+  const using = countedIfRefused(
+    request,
+    signatures.useNonce(checked, {
       countedFor: (agentId) =>
         limit === undefined ? undefined : gate.countedFor(limit, addressOf(request), agentId),
-    });
-    // The router gives texts by name. Other routes have more to read first.
-    const { room } = request.params as { room?: string };
-    if (request.method === 'POST' && room !== undefined) request.roomAhead = messaging.rooms.ahead(room);
-    const [signer, identity] = await Promise.all([using, withLiveLink(request, checked.identity)]);
-    request.signer = signer;
-    return principalOf(identity);
+    }),
+  );
+  // The router gives texts by name. Other routes have more to read first.
+  const { room } = request.params as { room?: string };
+  if (request.method === 'POST' && room !== undefined) request.roomAhead = messaging.rooms.ahead(room);
+  const [signer, identity] = await Promise.all([using, withLiveLink(request, checked.identity)]);
+  request.signer = signer;
+  return principalOf(identity);
+}
+
+/**
+ * Until an agent is verified, requests count by address, so that guessing is limited. A database that does not answer
+ * is not a guess: agents behind one address would be blocked because of it.
+ */
+async function countedIfRefused<Result>(request: FastifyRequest, checking: Promise<Result>): Promise<Result> {
+  try {
+    return await checking;
   } catch (error) {
-    // Until an agent is verified, requests count by address, so that guessing is limited.
-    await countByAddress(request, messaging);
+    if (error instanceof StoaError && error.status < 500) await countByAddress(request, messagingOf(request));
     throw error;
   }
 }
