@@ -1,9 +1,11 @@
 /** The search in PostgreSQL: the conformance suite over two servers. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { type FindBench, findConformance, searchOf } from '../../../src/find/conformance/index.js';
-import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { lockKeySql } from '../../../src/homes/postgres/database/advisory-locks.js';
+import { type PostgresSql, query, transaction } from '../../../src/homes/postgres/database/connection.js';
 import { PostgresFind } from '../../../src/homes/postgres/find/find.js';
 import { sharedPostgres } from '../../servers/shared.js';
 import { openData } from './open-domains.js';
@@ -95,6 +97,33 @@ it('finds what a user wrote, however many messages wait', async () => {
     expect(answer.isComplete).toBe(false);
   } finally {
     await query(sql, "DELETE FROM find.marks WHERE owner = ''");
+    for (const close of closing.splice(-2)) await close();
+  }
+});
+
+it('answers while segments are joined, and reads the words that wait by itself', async () => {
+  const { url: shared } = await sharedPostgres();
+  const { data, writer, find, sql } = await server(shared);
+  try {
+    const sets = Array.from({ length: limits.findWaitingMax + 1 }, (_, index) => ({
+      key: `k${index}`,
+      valueJson: '"walrus"',
+      metadata: null,
+      agent: null,
+      ifVersion: null,
+      expiresAt: null,
+    }));
+    await writer.write({ caller: operatorCaller('joined'), idempotency: null }, [
+      data.write({ user: 'joined', namespace: 'n' }, { sets, deletes: [], gets: [] }),
+    ]);
+    await transaction(sql, async (tx) => {
+      for (const lock of ['findOwner', 'findMerge'] as const) await query(tx, lockKeySql(lock), ['joined']);
+      const search = find.search(searchOf('walrus', 'joined', null, nowMs()));
+      // Less than a search waits for a server that files.
+      const late = sleep(8_000, 'too late', { ref: false });
+      expect(await Promise.race([search, late])).toMatchObject({ isComplete: true });
+    });
+  } finally {
     for (const close of closing.splice(-2)) await close();
   }
 });

@@ -37,6 +37,8 @@ const seeds = {
   keptIdentity: 9,
   /** The owner of entries of the search: filing and joining them. */
   findOwner: 11,
+  /** The owner of entries of the search whose segments are being joined, besides `findOwner`. */
+  findMerge: 13,
   /** The owner of documents: storing their vectors, and changing settings of namespaces. */
   findVectors: 12,
   /** A user id: the names and the number of its rooms. */
@@ -61,6 +63,11 @@ export function tryLockSql(lock: keyof typeof single): string {
 /** Waits for the lock of the key $1. */
 export function lockKeySql(lock: keyof typeof seeds): string {
   return `SELECT pg_advisory_xact_lock(hashtextextended($1, ${seeds[lock]}))`;
+}
+
+/** Returns `taken`: false if another transaction has the lock of the key $1. Several can have it in this way. */
+export function tryShareLockKeySql(lock: keyof typeof seeds): string {
+  return `SELECT pg_try_advisory_xact_lock_shared(hashtextextended($1, ${seeds[lock]})) AS taken`;
 }
 
 /** Returns `taken`: false if another transaction has the lock of the key $1. */

@@ -347,7 +347,7 @@ class OwnerExamination {
       [this.#owner, openedAtMs, deadSecondsMax],
     );
     if (old === undefined) return;
-    if (repair) while ((await filing.file(this.#owner))?.isMore === true) continue;
+    if (repair) while ((await filing.file(this.#owner)).isMore) continue;
     yield {
       ...this.#finding(
         'wrong',

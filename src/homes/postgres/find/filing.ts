@@ -14,7 +14,7 @@ import {
 } from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
 import { inSlices } from '../../../core/waiting/yielding.js';
-import { tryLockKeySql } from '../database/advisory-locks.js';
+import { lockKeySql, tryLockKeySql, tryShareLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { MessageReader } from './messages.js';
@@ -41,10 +41,13 @@ const marksPerStep = 2_048;
 /** Records that are read together. Each has up to 64 KiB of text. */
 const recordsPerRead = 128;
 
-/** What one step did, and whether more marks may wait. */
+/** What one step did. */
 export interface FiledStep {
   readonly filed: number;
+  /** More marks may wait, and the next step may file them. */
   readonly isMore: boolean;
+  /** What kept the step from filing: another server files the same marks, or segments are being joined. */
+  readonly other: 'filing' | 'merging' | null;
 }
 
 interface MarkRow {
@@ -61,20 +64,21 @@ export class Filing {
     this.#options = options;
   }
 
-  /** Files the oldest marks of an owner. Null if another server is at work. */
-  file(owner: string): Promise<FiledStep | null> {
+  /** Files the oldest marks of an owner. */
+  file(owner: string): Promise<FiledStep> {
     return this.#options.writer.transact(async (work) => {
-      if (!(await isAlone(work, owner))) return null;
+      if (!(await isAlone(work, owner)))
+        return { filed: 0, isMore: false, other: await otherWork(work, owner) };
       const marks = await work.rows<MarkRow>(
         'SELECT mark, kind, collection, id FROM find.marks WHERE owner = $1 ORDER BY mark LIMIT $2',
         [owner, marksPerStep],
       );
-      if (marks.length === 0) return { filed: 0, isMore: false };
+      if (marks.length === 0) return { filed: 0, isMore: false, other: null };
       const ofRooms = marks.filter(isRoomMark);
       if (ofRooms.length > 0) {
         await markMessagesOf(work, new Set(ofRooms.map(({ collection }) => collection)));
         await deleteMarks(work, owner, ofRooms);
-        return { filed: ofRooms.length, isMore: true };
+        return { filed: ofRooms.length, isMore: true, other: null };
       }
       // Read after the marks: a write that is not seen here has a mark that is not deleted here.
       const { names, entries } = await this.#read(work, owner, distinct(marks));
@@ -84,7 +88,8 @@ export class Filing {
       const alive = entries.filter(({ expiresAtMs }) => (expiresAtMs ?? Infinity) > this.#options.nowMs());
       if (alive.length > 0) await insertEntries(work, owner, alive);
       await deleteMarks(work, owner, filed);
-      return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerStep };
+      const isMore = filed.length < marks.length || marks.length === marksPerStep;
+      return { filed: filed.length, isMore, other: null };
     });
   }
 
@@ -129,6 +134,7 @@ export class Filing {
         (limits.findDeadSecondsMax * 1_000) / 2,
       );
       if (chosen === null) return false;
+      await work.rows(lockKeySql('findMerge'), [owner]);
       await this.#join(
         work,
         owner,
@@ -185,6 +191,11 @@ export class Filing {
 async function isAlone(work: Work, owner: string): Promise<boolean> {
   const [lock] = await work.rows<{ taken: boolean }>(tryLockKeySql('findOwner'), [owner]);
   return lock?.taken === true;
+}
+
+async function otherWork(work: Work, owner: string): Promise<'filing' | 'merging'> {
+  const [lock] = await work.rows<{ taken: boolean }>(tryShareLockKeySql('findMerge'), [owner]);
+  return lock?.taken === true ? 'filing' : 'merging';
 }
 
 async function deleteMarks(work: Work, owner: string, marks: readonly MarkRow[]): Promise<void> {

@@ -50,9 +50,10 @@ const ownersPerRound = 256;
  * all their words for one search takes as long as filing them for all.
  */
 const stepsBeforeSearchMax = 64;
-/** How long a search waits for another server, or for segments that are joined, before it tries again, and in all without a step. */
+/** How long a search files and waits for other servers in all. After that it reads the marks that still wait. */
+const filingMsMax = 10_000;
+/** How long it waits for another server that files the same marks before it tries again. */
 const otherServerMs = 50;
-const otherServerMsMax = 10_000;
 
 /** Segments may be joined while a search reads their words. */
 const attemptsMax = 5;
@@ -68,7 +69,7 @@ export class PostgresFind implements FindPort {
   readonly #reindexing: Reindexing;
   readonly #openedAtMs: number;
   /** By owner: the step of filing that searches wait for. */
-  readonly #steps = new Map<string, Promise<FiledStep | null>>();
+  readonly #steps = new Map<string, Promise<FiledStep>>();
   #isOver = false;
   #current: CurrentDocuments | null = null;
 
@@ -202,22 +203,19 @@ export class PostgresFind implements FindPort {
   }
 
   async #fileCrowd(owner: string, { signal }: IndexSearch): Promise<void> {
-    let waitUntilMs = performance.now() + otherServerMsMax;
-    for (let steps = 0; steps < stepsBeforeSearchMax && performance.now() < waitUntilMs;) {
+    const untilMs = performance.now() + filingMsMax;
+    for (let steps = 0; steps < stepsBeforeSearchMax && performance.now() < untilMs;) {
       checkWanted(signal);
-      const filed = await this.#fileTogether(owner);
-      if (filed === null) {
-        await sleep(otherServerMs);
-        continue;
-      }
-      if (!filed.isMore) return;
-      steps += 1;
-      waitUntilMs = performance.now() + otherServerMsMax;
+      const { isMore, other } = await this.#fileTogether(owner);
+      // Joining segments can take long, and files no mark.
+      if (other !== 'filing' && !isMore) return;
+      if (other === 'filing') await sleep(otherServerMs);
+      else steps += 1;
     }
   }
 
   /** Searches that come at the same time share a step, also with the filing in the background. */
-  #fileTogether(owner: string): Promise<FiledStep | null> {
+  #fileTogether(owner: string): Promise<FiledStep> {
     let step = this.#steps.get(owner);
     if (step === undefined) {
       step = this.#filing.file(owner).finally(() => this.#steps.delete(owner));
@@ -264,7 +262,7 @@ export class PostgresFind implements FindPort {
   }
 
   async #fileOwner(owner: string): Promise<void> {
-    while (!this.#isOver && (await this.#fileTogether(owner))?.isMore === true);
+    while (!this.#isOver && (await this.#fileTogether(owner)).isMore);
     while (!this.#isOver && (await this.#filing.merge(owner)));
   }
 

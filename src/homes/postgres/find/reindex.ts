@@ -187,7 +187,7 @@ export class Reindexing {
     const { sql, filing } = this.#source;
     await markNames(sql, owner, names);
     // Null: another server files the same owner, and these marks with the others.
-    while ((await filing.file(owner))?.isMore === true) this.#checkOpen();
+    while ((await filing.file(owner)).isMore) this.#checkOpen();
     while (await filing.merge(owner)) this.#checkOpen();
   }
 
