@@ -2,6 +2,7 @@
  * What a PostgreSQL transaction sees after it waited for another one. Each test fixes the order of the two.
  */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { operatorCaller } from '../../../../src/core/caller.js';
 import {
   type PostgresSql,
   openPostgres,
@@ -343,4 +344,16 @@ it('a waiting claim finds a ready task although its notice was lost', async () =
   expect(await waiting).toMatchObject({ task: { status: 'running' } });
   // Much less than the 30 seconds that the claim would wait.
   expect(performance.now() - startedMs).toBeLessThan(10_000);
+});
+
+it('the operator and the owner who claim in one project at once get different tasks', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 40);
+  const callers = [ada, operatorCaller()];
+  const claims = await Promise.all(
+    Array.from({ length: 40 }, (_, index) =>
+      bench.service.claimTask({ ...callers[index % 2]!, agent: `claimer-${index}` }, projectId),
+    ),
+  );
+  expect(new Set(claims.map((claim) => claim?.task.id)).size).toBe(40);
 });
