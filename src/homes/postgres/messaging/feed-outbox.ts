@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { within } from '../../../core/waiting/within.js';
 import { inSteps } from '../database/in-steps.js';
 import { messagesOwner } from '../find/schema.js';
 import { takeTurn } from '../database/turns.js';
@@ -42,6 +43,11 @@ const batchEntries = 500;
  */
 const sweepEveryMs = 1_000;
 const clusterSweepEveryMs = 15_000;
+/**
+ * How long lists of rooms, totals and positions of the feed wait for the entries of answered posts. They need nothing
+ * else of Redis, and must be answered while it hangs.
+ */
+const carriedWaitMs = 1_000;
 /** How long an added entry is remembered, in case its removal from Redis was lost. */
 const addedKeptHours = 24;
 
@@ -93,14 +99,17 @@ export class FeedOutbox {
     return undefined;
   }
 
-  /** Moves the entries of all posts that any server has answered. */
+  /** Moves the entries of all posts that any server has answered. If Redis hangs, it gives up after `carriedWaitMs`. */
   async catchUp(): Promise<void> {
-    if (!this.#options.redis.isCluster) await this.move(feedOutboxKey);
+    if (!this.#options.redis.isCluster) await within(carriedWaitMs, this.move(feedOutboxKey));
   }
 
-  /** Resolves when the entries of the posts that this server has answered are moved. It sends nothing to Redis. */
+  /**
+   * Resolves when the entries of the posts that this server has answered are moved, or after `carriedWaitMs`. It sends
+   * nothing to Redis.
+   */
   async settled(): Promise<void> {
-    if (this.#answered.size > 0) await Promise.all(this.#answered);
+    if (this.#answered.size > 0) await within(carriedWaitMs, Promise.all(this.#answered));
   }
 
   /** Moves the entries of all lists. */

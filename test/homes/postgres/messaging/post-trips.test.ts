@@ -1,9 +1,9 @@
 /** How often a signed post waits for PostgreSQL and Redis before it is answered. */
 import { expect, it } from 'vitest';
 import { closePostgres, openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
-import { operatorCaller } from '../../../../src/core/caller.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
-import type { Agent, MessagingServer } from '../../../messaging/kit.js';
+import type { MessagingServer } from '../../../messaging/kit.js';
+import { linkTo } from '../../../messaging/link.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { until } from '../../../until.js';
 import { Trips, afterThePost, countingProxy } from '../counting-proxy.js';
@@ -36,18 +36,6 @@ async function withCounting(
     await server.close();
     for (const each of ways) each.close();
   }
-}
-
-/** Links the identity to an agent of a user. */
-async function linkTo(server: MessagingServer, identity: Agent): Promise<void> {
-  const { stoa } = server;
-  const { agent_id } = await stoa.registry.createAgent(operatorCaller('ada'), { name: 'scout' });
-  const { token } = await stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
-  const { status } = await server.ask('PUT', `/v1/identities/${identity.id}/link`, {
-    body: { agent_id, consent: identity.consent(agent_id) },
-    headers: { authorization: `Bearer ${token}` },
-  });
-  expect(status).toBe(200);
 }
 
 it('a signed post waits four times, and one of a linked agent too', async () => {

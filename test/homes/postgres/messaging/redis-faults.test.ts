@@ -2,12 +2,13 @@
 import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
-import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { Agent } from '../../../messaging/kit.js';
+import { linkTo } from '../../../messaging/link.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 import { eventually, until } from '../../../until.js';
 import { useRedis } from './open-messaging.js';
@@ -78,6 +79,32 @@ describe('Redis', () => {
       expect(performance.now() - startedMs).toBeLessThan(4_000);
       gate.speak();
       await until(async () => (await read()).status === 403);
+    } finally {
+      gate.speak();
+      await server.close();
+      await gate.close();
+    }
+  });
+
+  it('that hangs delays lists of rooms, totals and positions less than a command of Redis', async () => {
+    const { url } = await sharedPostgres();
+    const gate = await startGate(redis.url);
+    const server = await open(url, gate.url);
+    try {
+      const ann = await server.agent();
+      const room = await server.room(ann);
+      await ann.post(room, 'before');
+      gate.silence();
+      const { port } = server.stoa.messaging;
+      const command = port.nonceUsed(ann.id, 'a nonce').catch(() => 'Redis');
+      for (const shown of [
+        port.publicRooms(10, 0),
+        port.ownRooms(null, null, 10),
+        port.totals(),
+        server.stoa.changes.newest(),
+      ])
+        expect(await Promise.race([command, shown])).not.toBe('Redis');
+      expect(await command).toBe('Redis');
     } finally {
       gate.speak();
       await server.close();
@@ -266,4 +293,32 @@ describe('PostgreSQL', () => {
       await own.stop();
     }
   });
+
+  it.each(['agents', 'registry.identity_links'])(
+    'that does not answer for the table %s counts no signed request by its address',
+    async (table) => {
+      const { url } = await sharedPostgres();
+      const limits = { postsPerMinuteMax: 2, statementSecondsMax: 1 };
+      const server = await open(url, redis.url, limits);
+      const other = await openPostgres(new URL(url), { connectionsMax: 1 });
+      try {
+        const ann = await server.agent();
+        const room = await server.room(ann);
+        await linkTo(server, ann);
+        const posts = await other.begin(async (sql) => {
+          await query(sql, `LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+          return Promise.all([1, 2, 3].map(() => ann.ask('POST', `/room/${room}`, { body: { body: 'x' } })));
+        });
+        expect(posts.map(({ status }) => status)).toEqual([503, 503, 503]);
+        const forged = { body: { body: 'x' }, headers: { 'x-aicq-signature': 'forged' } };
+        const answers = [];
+        for (let count = 0; count < 3; count += 1)
+          answers.push((await ann.ask('POST', `/room/${room}`, forged)).status);
+        expect(answers).toEqual([401, 401, 429]);
+      } finally {
+        await other.end();
+        await server.close();
+      }
+    },
+  );
 });
