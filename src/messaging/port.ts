@@ -112,7 +112,7 @@ export interface MessageBasis {
   publicKey: string | null;
   /** The owner for whom the server keeps the author. */
   keptOwner: string | null;
-  /** The room, if nothing was waited for since it was read: a write outside a transaction need not read it again. */
+  /** The room, if it was read ahead: a write outside a transaction need not read it again, if it has not changed. */
   room?: Room | undefined;
 }
 

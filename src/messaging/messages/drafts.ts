@@ -138,11 +138,11 @@ export class Drafts {
       checkBody(body, limits.messageBytesMax, 'messageLong'),
     );
     const parentId = pid === '' ? null : pid;
-    // Only a room key and the identity of an unsigned author are waited for.
-    const isJustRead = author.signature !== null && !room.isPrivate;
+    // A room key and the identity of an unsigned author are waited for.
+    const isReadAhead = place.ahead !== undefined && author.signature !== null && !room.isPrivate;
     return {
       message: { ...message, roomId: room.id, parentId },
-      basis: { ...basis, keyHash, room: isJustRead ? room : undefined },
+      basis: { ...basis, keyHash, room: isReadAhead ? room : undefined },
       keeping,
     };
   }

@@ -21,7 +21,7 @@ export interface RoomAccess {
 export interface RoomReference {
   room: string;
   byName?: boolean | undefined;
-  /** The look-up by this id, if it has begun. */
+  /** The look-up by this id, if it has begun. A write that is prepared again must not have it: the room may have changed. */
   ahead?: Promise<Room | undefined> | undefined;
 }
 

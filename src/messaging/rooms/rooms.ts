@@ -118,7 +118,13 @@ export class Rooms {
     signature: CheckedSignature | null,
     idempotency: Idempotency | null = null,
   ): Promise<Posted> {
-    return this.#write(caller, (steps) => steps.post(caller, place, read, signature), idempotency);
+    let { ahead } = place;
+    const prepare = (steps: MessagingSteps): Promise<Step<Posted>> => {
+      const first = ahead;
+      ahead = undefined;
+      return steps.post(caller, { ...place, ahead: first }, read, signature);
+    };
+    return this.#write(caller, prepare, idempotency);
   }
 
   remove(caller: Caller | null, reference: RoomReference, messageId: string): Promise<void> {

@@ -36,14 +36,15 @@ export class Sending {
 
   /**
    * Does not check again what the message was prepared with (room key, author's key): a script in Redis
-   * cannot read PostgreSQL. `room` is the room, if it was just read.
+   * cannot read PostgreSQL. `room` is the room, if it was read ahead: the script finds out whether it was deleted or
+   * changed since.
    */
   post(input: NewMessage, room?: Room): PostgresStep<Delivered> {
     return this.inRedis((place) =>
       this.#once(place, input, () =>
         room === undefined || place.isInTransaction
           ? this.#post(input, place)
-          : this.#postTo(room, input, place),
+          : this.#postTo(room, input, { ...place, isReadAhead: true }),
       ),
     );
   }

@@ -122,6 +122,31 @@ describe('a change on one server takes effect on the other', () => {
     );
   });
 
+  it('and a reader who follows the feed of one from before a read misses no post to the other', async () => {
+    await withTwo(redis.url, async (one, two) => {
+      const ann = await one.agent();
+      const room = await one.room(ann);
+      const place = await one.stoa.messaging.rooms.find(null, room);
+      const posts = { isOver: false, ids: new Set<string>() };
+      const posting = (async () => {
+        while (!posts.isOver) posts.ids.add((await at(two, ann).post(room, 'hello')).id);
+      })();
+      for (let reader = 0; reader < 20; reader += 1) {
+        const since = await one.stoa.changes.newest();
+        const { items } = await one.stoa.messaging.port.messages(place, { beforeMs: null, limit: 1_000 });
+        const answered = new Set(posts.ids);
+        const seen = new Set(items.map(({ id }) => id));
+        await until(async () => {
+          const { commits } = await one.stoa.home.feed.read({ since });
+          for (const { changes } of commits) for (const { id } of changes) seen.add(id.split('/')[1] ?? '');
+          return [...answered].every((id) => seen.has(id));
+        });
+      }
+      posts.isOver = true;
+      await posting;
+    });
+  });
+
   it('and a key that is registered on one and rotated to on the other gets one identity', async () => {
     await withTwo(redis.url, async (one, two) => {
       for (let round = 0; round < 8; round += 1) {

@@ -22,6 +22,8 @@ export interface MessageDelivery {
    * them.
    */
   readonly bytes: 'limited' | 'promised' | 'counted';
+  /** The room was read ahead: if it has changed since, the message is prepared again. */
+  readonly isReadAhead?: boolean;
 }
 
 /**

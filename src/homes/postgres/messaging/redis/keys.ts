@@ -33,6 +33,11 @@ export class RedisKeys {
     return `room:${this.#tag(roomId)}:count`;
   }
 
+  /** That the room was deleted or changed a short time ago (see `RoomChange`). */
+  roomChange(roomId: string): string {
+    return `room:${this.#tag(roomId)}:change`;
+  }
+
   /** Ids of messages whose words may not be in the search index yet. Only on a cluster. */
   unindexed(roomId: string): string {
     return `room:${this.#tag(roomId)}:${unindexedPart}`;

@@ -3,6 +3,7 @@ import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message, Room } from '../../../../messaging/model.js';
 import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
 import { refuse } from '../../../../messaging/refusals.js';
+import { Outdated } from '../../../../core/write.js';
 import { byteLimitReached } from '../../../../messaging/rooms/clock.js';
 import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
 import { ulidRandomPart } from '../../../../messaging/messages/ulid.js';
@@ -14,6 +15,7 @@ import { readPage, readSpan } from './pages.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 import { messageOf, messageParts } from './stored-message.js';
+import { noteRoomChange } from './room-change.js';
 import type { WordIndex } from './search/word-index.js';
 
 export interface RedisMessagesOptions {
@@ -42,7 +44,7 @@ export class RedisMessages {
   async post(
     input: NewMessage,
     room: Room,
-    { delivery, bytes: counting }: MessageDelivery,
+    { delivery, bytes: counting, isReadAhead = false }: MessageDelivery,
   ): Promise<Message> {
     const { redis, keys, limits, nowMs, words, origin } = this.#options;
     const { isCluster, commands } = redis;
@@ -65,6 +67,7 @@ export class RedisMessages {
       isCountedHere ? keys.bytes(input.from) : messages,
       delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
       keys.roomFeedOutbox(input.roomId),
+      keys.roomChange(input.roomId),
       ...(isIndexedLater ? [keys.unindexed(input.roomId)] : wordKeys),
     ];
     const answer = await runScript(commands, 'stoaPost', [
@@ -86,8 +89,11 @@ export class RedisMessages {
       isIndexedLater ? 'later' : '',
       feedOutboxMax,
       searchedSeconds(room, limits) * 1000,
+      isReadAhead ? 'ahead' : '',
     ]);
     const [outcome, id, ts] = answer as [string, string, string];
+    if (outcome === 'deleted') throw refuse('roomUnknown');
+    if (outcome === 'changed') throw new Outdated(`The room ${room.id}`);
     if (outcome === 'full') throw feedOutboxFull();
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
@@ -185,6 +191,7 @@ export class RedisMessages {
   /** Makes the messages of a room live as long as its new retention says. Reads already use the new retention. */
   async keepAsLong(room: Room): Promise<void> {
     const { keys, limits } = this.#options;
+    await noteRoomChange(this.#options, room.id, 'changed');
     const untilMs = (tsMs: number): number => tsMs + retentionOf(room, limits) * 1000;
     const { items: newest } = await this.read(room, { beforeMs: null, limit: 1 });
     const newestMs = newest[0]?.tsMs;
@@ -212,6 +219,8 @@ export class RedisMessages {
   /** Removes what Redis has of a deleted room. Threads and words expire; nothing finds them. */
   async forget(roomId: string): Promise<void> {
     const { redis, keys } = this.#options;
+    // Before the messages are removed: a post that is under way must not add one afterwards.
+    await noteRoomChange(this.#options, roomId, 'deleted');
     const messages = keys.messages(roomId);
     const { index, readUpTo } = keys.scores(messages);
     const counters = [keys.roomClock(roomId), keys.roomCount(roomId), keys.unindexed(roomId)];

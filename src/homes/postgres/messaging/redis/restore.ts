@@ -8,6 +8,7 @@ import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messagi
 import { roomWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
+import { noteRoomChange } from './room-change.js';
 import { directMember, messageMember } from './stored-message.js';
 
 export interface RestoreOptions {
@@ -85,17 +86,22 @@ export async function restoreDirect(
   await withRedis(() => redis.commands.del(keys.pending(to)));
 }
 
-/** Raises the room's clock and message count to the imported values. */
+/**
+ * Raises the room's clock and message count to the imported values. Called in the transaction that writes the room,
+ * whose key can be another one now.
+ */
 export async function restoreRoomCounters(
-  { redis, keys, limits, nowMs }: RestoreOptions,
+  options: RestoreOptions,
   room: RoomKeep,
   lastTsMs: number,
   messageCount: number,
 ): Promise<void> {
+  const { redis, keys, limits, nowMs } = options;
   const roomId = room.id;
   const lifeMs = lastTsMs + retentionOf(room, limits) * 1000 - nowMs();
   if (lifeMs > 0) await runScript(redis.commands, 'stoaRaise', [keys.roomClock(roomId), lastTsMs, lifeMs]);
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
+  await noteRoomChange(options, roomId, 'changed');
 }
 
 /** The newest time of a message in the room, or 0 if Redis no longer has it. */

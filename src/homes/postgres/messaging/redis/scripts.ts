@@ -16,12 +16,12 @@ import {
 
 export const scripts = {
   /**
-   * Keys: messages, clock, count, thread, bytes, delivery, feed outbox; then the words, or the list of
-   * messages that are not indexed yet. Arguments: now, retention, size, maximum bytes per minute, number of
+   * Keys: messages, clock, count, thread, bytes, delivery, feed outbox, change of the room; then the words, or
+   * the list of messages that are not indexed yet. Arguments: now, retention, size, maximum bytes per minute, number of
    * messages so far, time of the parent, random part of the id, JSON before and after the time, channel,
    * notice, room id, how long a delivery is remembered, whether the words are indexed later, maximum length
-   * of the feed outbox, how long words are kept. Returns: `ok` with id, time and number of messages; `full`,
-   * `parent`, or `bytes` with the time to wait.
+   * of the feed outbox, how long words are kept, whether the room was read ahead. Returns: `ok` with id, time and
+   * number of messages; `deleted`, `changed`, `full`, `parent`, or `bytes` with the time to wait.
    */
   stoaPost: {
     keys: undefined,
@@ -31,6 +31,8 @@ if ARGV[13] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
   if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
 end
+local change = redis.call('GET', KEYS[8])
+if change == 'deleted' or (change and ARGV[17] ~= '') then return {change} end
 if redis.call('LLEN', KEYS[7]) >= tonumber(ARGV[15]) then return {'full'} end
 local ts = nextTime(KEYS[1], KEYS[2], now)
 if ARGV[6] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[6], ARGV[6]) == 0 then return {'parent'} end
@@ -50,11 +52,11 @@ if ARGV[6] ~= '' then
   redis.call('PEXPIRE', KEYS[4], life)
 end
 if ARGV[14] ~= '' then
-  redis.call('ZADD', KEYS[8], number(ts), id)
-  redis.call('PEXPIRE', KEYS[8], life)
+  redis.call('ZADD', KEYS[9], number(ts), id)
+  redis.call('PEXPIRE', KEYS[9], life)
 else
   local wordLife = tonumber(ARGV[16])
-  for index = 8, #KEYS do indexWord(KEYS[index], now, wordLife, ts, ARGV[12] .. ':' .. id) end
+  for index = 9, #KEYS do indexWord(KEYS[index], now, wordLife, ts, ARGV[12] .. ':' .. id) end
 end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then
