@@ -24,6 +24,7 @@ import { type DroppedLines, Metrics } from './telemetry/metrics.js';
 import { OpenApiTexts } from './openapi/texts.js';
 import { measureOutbox } from './telemetry/outbox-metrics.js';
 import { measureVectors } from './telemetry/vector-metrics.js';
+import { PipelinedRequests } from './request/pipelined.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
 import { RateLimit } from './request/rate-limit.js';
 import type { Route } from './route.js';
@@ -95,7 +96,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   measureOutbox(metrics.registry, stoa);
   measureVectors(metrics.registry, stoa);
   const stop = new Stop(stoa, streams);
-  const writer = new AnswerWriter(metrics, logger, stop.isBegun);
+  const writer = new AnswerWriter(limits, metrics, logger, stop.isBegun);
   const errors = new ErrorAnswers({ stoa, groups, logger, writer });
   const services: PipelineServices = {
     stoa,
@@ -114,6 +115,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     lastSeen: new LastSeen(stoa),
     writer,
     endOfTurn: new EndOfTurn(),
+    pipelined: new PipelinedRequests(limits),
     isStopping: stop.isBegun,
   };
   const app = openFastify({

@@ -22,6 +22,7 @@ import { idempotencyOf } from './request/idempotency.js';
 import type { LastSeen } from './request/last-seen.js';
 import type { Origins } from './request/origins.js';
 import { type PathParams, type PlainParams, plainParamsOf } from './request/path-params.js';
+import type { PipelinedRequests } from './request/pipelined.js';
 import type { RateLimit } from './request/rate-limit.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
 import { encodingErrors } from './request/url-encoding.js';
@@ -37,6 +38,7 @@ export interface PipelineServices {
   lastSeen: LastSeen;
   writer: AnswerWriter;
   endOfTurn: EndOfTurn;
+  pipelined: PipelinedRequests;
   isStopping: () => boolean;
 }
 
@@ -134,21 +136,10 @@ class RoutePipeline {
     request.startedMs = performance.now();
     request.matchedPath = this.#route.path;
     try {
-      refuseWhileStopping(this.#services);
-      requireHost(request);
-      this.#services.origins.admit(request, reply);
-      const unblocked = this.#isBlockable
-        ? this.#services.stoa.messaging.gate.checkBlocked(addressOf(request))
-        : undefined;
-      const entering =
-        unblocked instanceof Promise
-          ? unblocked.then(() => this.#onRequest?.(request, reply))
-          : this.#onRequest?.(request, reply);
-      const entered =
-        entering instanceof Promise
-          ? entering.then(() => this.#enter(request, reply))
-          : this.#enter(request, reply);
-      if (entered instanceof Promise) return entered;
+      const turn = this.#services.pipelined.turnOf(request.raw, reply.raw);
+      const begun =
+        turn === undefined ? this.#begin(request, reply) : turn.then(() => this.#begin(request, reply));
+      if (begun instanceof Promise) return begun;
     } catch (error) {
       // Fastify accepts any thrown value; the error handler converts it.
       done(error as Error);
@@ -157,6 +148,22 @@ class RoutePipeline {
     done();
     return undefined;
   };
+
+  #begin(request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    refuseWhileStopping(this.#services);
+    requireHost(request);
+    this.#services.origins.admit(request, reply);
+    const unblocked = this.#isBlockable
+      ? this.#services.stoa.messaging.gate.checkBlocked(addressOf(request))
+      : undefined;
+    const entering =
+      unblocked instanceof Promise
+        ? unblocked.then(() => this.#onRequest?.(request, reply))
+        : this.#onRequest?.(request, reply);
+    return entering instanceof Promise
+      ? entering.then(() => this.#enter(request, reply))
+      : this.#enter(request, reply);
+  }
 
   readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
     request.rawBody = request.body instanceof Buffer ? request.body : noBody;

@@ -1,6 +1,7 @@
 /** Writes every answer: the shared headers, the bytes, and the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { Limits } from '../../core/settings/limits.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { AnswersOfTurn } from './answers-of-turn.js';
 
@@ -47,10 +48,11 @@ export class AnswerWriter {
   readonly #metrics: Metrics;
   readonly #logger: Logger;
   readonly #isVerbose: boolean;
-  readonly #answers = new AnswersOfTurn();
+  readonly #answers: AnswersOfTurn;
   readonly #isStopping: () => boolean;
 
-  constructor(metrics: Metrics, logger: Logger, isStopping: () => boolean) {
+  constructor(limits: Limits, metrics: Metrics, logger: Logger, isStopping: () => boolean) {
+    this.#answers = new AnswersOfTurn(limits);
     this.#metrics = metrics;
     this.#isStopping = isStopping;
     this.#logger = logger;

@@ -2,7 +2,7 @@
  * Answers on the socket to bytes that Node could not parse as a request, with the same headers and body as
  * other errors.
  */
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
@@ -18,9 +18,19 @@ export function clientErrorAnswer(
 ): (error: Error & { code?: string }, socket: Socket) => void {
   return (error, socket) => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
-    if (socket.writable) socket.write(responseTo(meaningOf(error.code, limits)));
+    if (socket.writable && !owesAnswer(socket)) socket.write(responseTo(meaningOf(error.code, limits)));
     socket.destroy();
   };
+}
+
+/**
+ * Whether an answer to an earlier request is missing, or has begun: the client would take this one for it, or
+ * for a part of it.
+ */
+function owesAnswer(socket: Socket): boolean {
+  // Node's own handler looks at the same property; there is no public one.
+  const answer = '_httpMessage' in socket ? socket._httpMessage : null;
+  return answer instanceof ServerResponse && (answer.req.complete || answer.headersSent);
 }
 
 function meaningOf(code: string | undefined, limits: Limits): StoaError {

@@ -59,7 +59,17 @@ export const serverLimits = {
   },
   streamStallSecondsMax: {
     default: 60,
-    about: 'Seconds without progress before a stream reader is disconnected.',
+    about: 'Seconds without progress before the reader of a stream or of an answer is disconnected.',
+  },
+  unreadAnswerBytesMax: {
+    default: 256 * 1024 * 1024,
+    positive: true,
+    about:
+      'Bytes of all answers that wait for slow readers. Beyond it, the reader of the oldest one is disconnected.',
+  },
+  pipelinedRequestsMax: {
+    default: 1_000,
+    about: 'Requests that wait on one connection for the answers to earlier ones. More are refused.',
   },
   streamHeartbeatSeconds: {
     default: 15,
