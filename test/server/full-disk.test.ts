@@ -150,7 +150,7 @@ describe('a log without a reader', () => {
       // Opened for reading too, so that it is open at all; nothing reads it.
       const stderr = kind === 'a socket' ? 'pipe' : openSync(pipe, constants.O_RDWR);
       const server = await Server.start(join(directory, 'data'), stderr, []);
-      expect(await server.flood(4_000)).toBe(4_000);
+      for (let round = 0; round < 5; round += 1) expect(await server.flood(800)).toBe(800);
       expect(await server.droppedLines()).toBeGreaterThan(0);
       expect(await server.end()).toBe(0);
     },
