@@ -38,7 +38,7 @@ export class FilingWork {
   readonly #queue = new KeyQueue();
   /** Partitions whose segments are being joined, or will be, which may take long: how many calls wait for it. */
   readonly #merging = new Map<string, number>();
-  /** Partitions whose filing a search waits for, which is no background work: how many searches. */
+  /** Partitions whose filing a search waits for, so it is not background work: how many searches. */
   readonly #awaited = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
