@@ -29,10 +29,19 @@ beforeAll(
     if (isLong) console.log(`CLUSTER_SEED=${seed}`);
     fleet = await startFleet(await builtProgram(), balancer);
     for (const server of fleet.describe) await noteServer(server);
-    result = await runLoad(fleet, { seed, loadSeconds, killEverySeconds });
+    const startMs = Date.now();
+    result = await runLoad(fleet, {
+      seed,
+      loadSeconds,
+      killEverySeconds,
+      say: (phase) => {
+        if (isLong) console.log(`${Math.round((Date.now() - startMs) / 1_000)} s: ${phase}`);
+      },
+    });
     if (isLong) console.log(JSON.stringify(result.summary));
   },
-  (loadSeconds + 180) * 1_000,
+  // Reading and checking what a long run stored takes up to as long as the load.
+  (2 * loadSeconds + 180) * 1_000,
 );
 
 afterAll(async () => {

@@ -14,6 +14,8 @@ export interface RunOptions {
   readonly seed: number;
   readonly loadSeconds: number;
   readonly killEverySeconds: number;
+  /** Told at each phase, so that a run that does not end says where it is. */
+  readonly say: (phase: string) => void;
 }
 
 export interface RunResult {
@@ -43,7 +45,7 @@ const workers = 3;
 
 export async function runLoad(
   fleet: Fleet,
-  { seed, loadSeconds, killEverySeconds }: RunOptions,
+  { seed, loadSeconds, killEverySeconds, say }: RunOptions,
 ): Promise<RunResult> {
   const random = new Random(seed);
   const caller = new Caller(fleet.balancerUrl, fleet.token, user);
@@ -68,15 +70,20 @@ export async function runLoad(
     Array.from({ length: count }, (_, index) => run(client(`${name}-${index}`, () => Date.now() >= endMs))),
   );
   const kills = await breakThings(fleet, random.branch(), endMs, killEverySeconds);
+  say('The faults are over.');
   await Promise.all(loading);
   await fleet.ready();
-  await drain(caller, places);
+  say('The load is over.');
+  await drain(caller, places, say);
   isDrained = true;
   await Promise.all(working);
+  say('The workers are done.');
 
   const stored = await readStored(caller, operator, places);
+  say(`What is stored is read: ${stored.feed.length} changes.`);
   await untilSeen(stored.feed, watchers.seen, watchMsMax);
   await watchers.stop();
+  say('The watchers are done.');
   const faults = [
     ...findFaults(history, stored, watchers.seen),
     ...caller.broken,
@@ -93,12 +100,15 @@ export async function runLoad(
 }
 
 /** Waits until every task is completed, as long as the number of open tasks falls. */
-async function drain(caller: Caller, places: load.Places): Promise<void> {
+async function drain(caller: Caller, places: load.Places, say: RunOptions['say']): Promise<void> {
   let [least, fellAtMs] = [Infinity, Date.now()];
   while (least > 0 && Date.now() < fellAtMs + drainMsMax) {
     const tasks = await readTasks(caller, places);
     const open = tasks.filter(({ status }) => status !== 'completed').length;
-    if (open < least) [least, fellAtMs] = [open, Date.now()];
+    if (open < least) {
+      say(`${open} of ${tasks.length} tasks are open.`);
+      [least, fellAtMs] = [open, Date.now()];
+    }
     await sleep(Math.min(5_000, 200 + tasks.length));
   }
 }
