@@ -43,6 +43,8 @@ const seeds = {
   findVectors: 12,
   /** A user id: the names and the number of its rooms. */
   userRooms: 10,
+  /** A user id and a namespace: the agents of its documents. Writes share the lock; a clear excludes them. */
+  namespaceAgents: 14,
 } as const;
 
 /** The lock as an argument of PostgreSQL's lock functions. */
@@ -63,6 +65,11 @@ export function tryLockSql(lock: keyof typeof single): string {
 /** Waits for the lock of the key $1. */
 export function lockKeySql(lock: keyof typeof seeds): string {
   return `SELECT pg_advisory_xact_lock(hashtextextended($1, ${seeds[lock]}))`;
+}
+
+/** Waits for the locks of the keys in $1, which several transactions can have in this way. */
+export function shareLockKeysSql(lock: keyof typeof seeds): string {
+  return `SELECT pg_advisory_xact_lock_shared(hashtextextended(key, ${seeds[lock]})) FROM unnest($1::text[]) AS key`;
 }
 
 /** Returns `taken`: false if another transaction has the lock of the key $1. Several can have it in this way. */

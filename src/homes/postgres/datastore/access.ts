@@ -4,7 +4,7 @@
 import type { AccessRead } from '../../../datastore/port.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
-import { recordAgents } from './agents.js';
+import { agentsStatements } from './agents.js';
 import { valuesList } from './sql.js';
 
 /** How often the status of an unfinished transaction is read, and the pause in between. */
@@ -76,10 +76,8 @@ export class AccessWrites {
             last?.at ?? null,
           ]),
         );
-        await recordAgents(
-          tx,
-          reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent }))),
-        );
+        const seen = reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent })));
+        for (const statement of agentsStatements(seen)) await query(tx, ...statement);
       });
     } catch (error) {
       if (commit === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')

@@ -1,7 +1,8 @@
 /** The agents that have read or written documents in a namespace. */
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import type { Scope } from '../../../datastore/model.js';
-import { type Queryable, query } from '../database/connection.js';
+import { lockKeySql, shareLockKeysSql } from '../database/advisory-locks.js';
+import { type Parameter, type Queryable, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
 import { valuesList } from './sql.js';
 
@@ -10,22 +11,50 @@ export interface SeenAgent {
   readonly agent: string;
 }
 
+type Statement = [text: string, parameters: Parameter[]];
+
+/** For documents that are committed. */
 export async function recordAgents(sql: Queryable, seen: readonly SeenAgent[]): Promise<void> {
-  const statement = agentsStatement(seen);
-  if (statement !== undefined) await query(sql, ...statement);
+  if (seen.length > 0) await query(sql, ...insertAgents(seen));
+}
+
+/**
+ * For documents of an open transaction, which the last step of a clear does not see. It must not delete their agents:
+ * it waits for the lock until the transaction ends.
+ */
+export function agentsStatements(seen: readonly SeenAgent[]): Statement[] {
+  if (seen.length === 0) return [];
+  const names = new Set(seen.map(({ scope }) => namespaceName(scope)));
+  return [
+    [shareLockKeysSql('namespaceAgents'), [[...names].toSorted(compareCodePoints)]],
+    insertAgents(seen),
+  ];
+}
+
+/**
+ * Records agents right before the commit, when the write has locked all its documents: a clear also locks documents
+ * first, so the two cannot deadlock.
+ */
+export function keepAgents(work: Work, seen: readonly SeenAgent[]): void {
+  work.part(agentsOf).push(...seen);
+}
+
+function agentsOf(work: Work): SeenAgent[] {
+  const seen: SeenAgent[] = [];
+  work.beforeCommit(async () => {
+    for (const statement of agentsStatements(seen)) work.send(...statement);
+  });
+  return seen;
 }
 
 /** Inserts rows in a fixed order, so that two statements cannot deadlock. */
-export function agentsStatement(
-  seen: readonly SeenAgent[],
-): [text: string, parameters: string[]] | undefined {
+function insertAgents(seen: readonly SeenAgent[]): Statement {
   const distinct = new Map(
     seen.map(({ scope, agent }) => [
-      `${scope.user}\n${scope.namespace}\n${agent}`,
+      `${namespaceName(scope)}\n${agent}`,
       [scope.user, scope.namespace, agent],
     ]),
   );
-  if (distinct.size === 0) return undefined;
   const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
   return [
     `INSERT INTO agent_data_store_agents ("userId", namespace, agent)
@@ -34,11 +63,18 @@ export function agentsStatement(
   ];
 }
 
+/** Names cannot contain control characters. */
+function namespaceName({ user, namespace }: Scope): string {
+  return `${user}\n${namespace}`;
+}
+
 /**
- * After a clear. Documents that were written behind its steps have their agents here. One of them may be written after
+ * After a clear. Documents that were written behind its steps have their agents here. A plain set may commit one after
  * the first statement has looked for documents and before it deletes the agent, so a second statement looks again.
  */
-export async function forgetAgents(work: Work, { user, namespace }: Scope): Promise<void> {
+export async function forgetAgents(work: Work, scope: Scope): Promise<void> {
+  const { user, namespace } = scope;
+  await work.rows(lockKeySql('namespaceAgents'), [namespaceName(scope)]);
   const forgotten = await work.rows(
     `DELETE FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = $2
       AND NOT EXISTS (SELECT FROM agent_data_store WHERE "userId" = $1 AND namespace = $2) RETURNING agent`,

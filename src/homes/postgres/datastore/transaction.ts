@@ -20,7 +20,7 @@ import { lockUser } from '../write/row-locks.js';
 import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { query } from '../database/connection.js';
-import { agentsStatement, recordAgents } from './agents.js';
+import { keepAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import { keepMissing } from './missing.js';
 import {
@@ -79,10 +79,10 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
     scope,
     removals.flatMap(({ key }) => (locked.has(key) ? [] : [key])),
   );
-  const statement = agentsStatement(
+  keepAgents(
+    work,
     writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
   );
-  if (statement !== undefined) work.send(...statement);
   const deletes = removals.map(({ key }) => current(key) !== undefined);
   work.announce(
     ...merged.map(({ key, version }) => documentSet(scope, key, version)),
@@ -190,8 +190,8 @@ export async function restoreDocuments(
     await query(tx, insertStatement(rows.length, ''), rows.flatMap(documentParameters));
   }
   for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
-  await recordAgents(
-    tx,
+  keepAgents(
+    work,
     ordered.flatMap(({ userId: user, namespace, createdByAgent, updatedByAgent, lastAccessedByAgent }) =>
       [createdByAgent, updatedByAgent, lastAccessedByAgent].flatMap((agent) =>
         agent === null ? [] : [{ scope: { user, namespace }, agent }],

@@ -228,3 +228,29 @@ test('a plain set keeps its agent while the last step of a clear deletes the age
   expect(await clearing).toBe(1);
   expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: ['late'] }]);
 });
+
+test('an open transaction keeps its agent while the last step of a clear deletes the agents', async () => {
+  const data = await open();
+  const user = 'cleared around a transaction';
+  const late = operatorCaller(user, 'late');
+  await data.set(late, 'notes', 'old', 1);
+  await data.delete(late, 'notes', 'old');
+  const holder = await sql.reserve();
+  await holder`BEGIN`;
+  await holder`LOCK TABLE feed.incoming IN SHARE MODE`;
+  const isWaiting = async (text: string): Promise<boolean> =>
+    (
+      await sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+        AND query LIKE ${`%${text}%`} AND pid <> pg_backend_pid()`
+    ).length > 0;
+  // Only the row of the feed is missing: the document and its agent are written.
+  const creating = data.set(late, 'notes', 'new', 1, { metadata: { a: 1 } });
+  await eventually(async () => expect(await isWaiting('INSERT INTO feed.incoming')).toBe(true));
+  let isCleared = false;
+  const clearing = data.clear(operatorCaller(user), 'notes').finally(() => (isCleared = true));
+  await eventually(async () => expect(isCleared || (await isWaiting('pg_advisory_xact_lock'))).toBe(true));
+  await holder`COMMIT`;
+  holder.release();
+  await Promise.all([creating, clearing]);
+  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: ['late'] }]);
+});
