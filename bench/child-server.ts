@@ -3,15 +3,19 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
+type Question = 'cpu' | 'settle';
+
 export interface ChildServer<Served> {
   child: ChildProcess;
   served: Served;
   /** Of all its threads, in microseconds. */
   cpuUs(): Promise<number>;
+  /** Ends the work that the server does after its answers; resolves when nothing of it is left. */
+  settle(): Promise<unknown>;
 }
 
 /**
- * Starts a server of the file, which tells what it serves and answers every message with its processor time.
+ * Starts a server of the file, which tells what it serves and answers each message, one at a time.
  */
 export async function forkServer<Served>(
   file: string,
@@ -19,12 +23,12 @@ export async function forkServer<Served>(
 ): Promise<ChildServer<Served>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), given);
   const served = await heard<Served>(child, file);
-  const cpuUs = () => {
+  const ask = (question: Question) => {
     const told = heard<number>(child, file);
-    child.send('cpu');
+    child.send(question);
     return told;
   };
-  return { child, served, cpuUs };
+  return { child, served, cpuUs: () => ask('cpu'), settle: () => ask('settle') };
 }
 
 /** The next message of a child, or an error when it ends instead. */
@@ -44,11 +48,13 @@ async function heard<Message>(child: ChildProcess, file: string): Promise<Messag
 }
 
 /** The other half, in the process of the server. */
-export function serve(served: unknown): void {
+export function serve(served: unknown, settle: () => Promise<void> = async () => undefined): void {
   process.send?.(served);
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage();
-    process.send?.(user + system);
+  process.on('message', (question: Question) => {
+    void (question === 'settle' ? settle() : Promise.resolve()).then(() => {
+      const { user, system } = process.cpuUsage();
+      process.send?.(user + system);
+    });
   });
   // The server ends with the process that measures.
   process.on('disconnect', () => process.exit(0));

@@ -9,7 +9,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { createConnection } from 'node:net';
-import { forkServer } from './child-server.js';
+import { type ChildServer, forkServer } from './child-server.js';
 import { type Row, median } from './frame.js';
 
 const roundMs = 1_000;
@@ -40,6 +40,7 @@ type Asked<Server> = Pick<Load<Server>, 'request' | 'connections' | 'sleepless'>
 export interface Measured {
   url: string;
   cpuUs(): Promise<number>;
+  settle?(): Promise<unknown>;
 }
 
 export interface Rates {
@@ -150,8 +151,8 @@ export async function startServer<Served>(
   file: string,
   kind: string,
   argument: string,
-): Promise<Served & { cpuUs(): Promise<number> }> {
-  const { child, served, cpuUs } = await forkServer<Served>(file, [kind, argument]);
+): Promise<Served & Pick<ChildServer<Served>, 'cpuUs' | 'settle'>> {
+  const { child, served, cpuUs, settle } = await forkServer<Served>(file, [kind, argument]);
   children.push(child);
-  return { ...served, cpuUs };
+  return { ...served, cpuUs, settle };
 }

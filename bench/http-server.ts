@@ -8,6 +8,7 @@ import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
+import { fileWords } from './file-words.js';
 
 /** What the load needs to know of a server. */
 export interface Served {
@@ -31,10 +32,11 @@ export const documentBody = JSON.stringify({
 
 const [, , kind, argument = ''] = process.argv;
 if (kind === 'stoa' || kind === 'bare') {
-  serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
+  if (kind === 'stoa') await serveStoa(argument);
+  else serve(await serveBare(JSON.parse(argument) as Served));
 }
 
-async function serveStoa(data: string): Promise<Served> {
+async function serveStoa(data: string): Promise<void> {
   settleProcess();
   const stoa = await openStoa({ data, limits: { agentsPerUserMax: agents } });
   const caller = operatorCaller('alice');
@@ -55,7 +57,7 @@ async function serveStoa(data: string): Promise<Served> {
     ).text();
   const put = (index: number) => ask(documentPath(index), { method: 'PUT', body: documentBody });
   await eachOf(documents, put);
-  return {
+  const served: Served = {
     url,
     token,
     agentIds,
@@ -65,6 +67,7 @@ async function serveStoa(data: string): Promise<Served> {
       written: await put(0),
     },
   };
+  serve(served, () => fileWords(stoa));
 }
 
 /** Does the work for each number below `count`, some at a time. */

@@ -117,9 +117,12 @@ function comparison(what: string, ours: Side, reference: Side, atLeast: number):
   return [row('byCpu', 'by processor time'), row('byClock', 'by the clock')];
 }
 
+/** With the processor time that the server uses after the answers for the work that the requests made. */
 async function ratesOf({ server, requests }: Side, directory: string): Promise<Rates> {
+  await server.settle?.();
   const startedUs = await server.cpuUs();
   const run = await runWrk(server.url, requests, { directory, seconds, isOnce: false });
+  await server.settle?.();
   const usedUs = (await server.cpuUs()) - startedUs;
   return {
     answered: run.answered,

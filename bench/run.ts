@@ -24,6 +24,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   find: async () => (await import('./find.js')).findBench,
   http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
+  langgraph: async () => (await import('./langgraph.js')).langgraphBench,
   large: async () => (await import('./large.js')).largeBench,
   mcp: async () => (await import('./mcp.js')).mcpBench,
   messaging: async () => (await import('./messaging.js')).messagingBench,
@@ -50,7 +51,7 @@ interface Result extends Row {
 }
 
 /** Nothing but large data sets, which take long to make. */
-const largeOnly: readonly string[] = ['find', 'registry'];
+const largeOnly: readonly string[] = ['find', 'large', 'registry'];
 
 const directory = join(process.cwd(), '.bench');
 const resultsPath = join(directory, 'results.json');

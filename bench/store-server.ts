@@ -8,6 +8,7 @@ import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
+import { fileWords } from './file-words.js';
 import { type Measured, startServer } from './http-load.js';
 
 export interface Served {
@@ -16,10 +17,11 @@ export interface Served {
   operatorToken: string;
 }
 
+/** With its processor time, and a way to let it finish its work. */
+export type StoreServer = Served & Required<Measured>;
+
 /** Starts it on a temporary directory, which is removed with it. */
-export async function withStore<Result>(
-  work: (server: Served & Measured) => Promise<Result>,
-): Promise<Result> {
+export async function withStore<Result>(work: (server: StoreServer) => Promise<Result>): Promise<Result> {
   const data = await mkdtemp(join(tmpdir(), 'stoa-bench-'));
   const children: ChildProcess[] = [];
   try {
@@ -36,5 +38,5 @@ if (kind === 'store') {
   const stoa = await openStoa({ data: argument });
   const { token } = await stoa.identity.createToken(operatorCaller(), 'alice', {}, null);
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
-  serve({ url, token, operatorToken: stoa.operatorToken } satisfies Served);
+  serve({ url, token, operatorToken: stoa.operatorToken } satisfies Served, () => fileWords(stoa));
 }

@@ -5,12 +5,12 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Bench, Row } from '../frame.js';
+import { installPackages } from '../packages.js';
 import { startPostgres } from '../postgres-server.js';
 import { startRedis } from '../redis.js';
 import { commitRows } from './commits.js';
 import { documentRows } from './documents.js';
 import { lagRows } from './lag.js';
-import { installPackages } from './packages.js';
 import { processorRows } from './processor-time.js';
 import { taskRows } from './tasks.js';
 import { tripRows } from './trips.js';
@@ -22,6 +22,13 @@ export interface Place {
   /** Where the packages are that Stoa is compared with. */
   readonly packages: string;
 }
+
+const compared = [
+  '@langchain/langgraph-checkpoint-postgres@1.0.5',
+  '@langchain/core@^1.1.44',
+  '@langchain/langgraph-checkpoint@^1.1.4',
+  'pg-boss@10.4.2',
+];
 
 /** The groups of rows. `npm run bench -- cluster/tasks` measures one of them. */
 const parts = {
@@ -39,7 +46,7 @@ export type ClusterPart = keyof typeof parts;
 export const clusterBench = (names: readonly ClusterPart[] = Object.keys(parts) as ClusterPart[]): Bench => ({
   name: 'cluster',
   run: async (directory) => {
-    const packages = installPackages(join(directory, 'packages'));
+    const packages = installPackages(join(directory, 'packages'), compared);
     const postgres = await startPostgres();
     const redis = await startRedis(join(directory, 'redis'));
     try {

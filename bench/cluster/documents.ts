@@ -4,7 +4,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 import { type Row, byTurns, rateInFlight } from '../frame.js';
 import type { Place } from './cluster.js';
-import { importFrom } from './packages.js';
+import { importFrom } from '../packages.js';
 
 const inFlight = 64;
 const keys = 10_000;

@@ -3,7 +3,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 import { rateInFlight } from '../frame.js';
 import type { Place } from './cluster.js';
-import { importFrom } from './packages.js';
+import { importFrom } from '../packages.js';
 import type { WorkerKind } from './worker.js';
 
 const loops = 32;
