@@ -234,12 +234,10 @@ export interface MessagingPort {
    */
   register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
   /**
-   * Stores the identity that the server holds for an owner, unless the owner already has one. Returns the
-   * stored one.
+   * The same step, but it stores these identities first, which the server keeps for their owners. Throws `Outdated` if an
+   * owner has another one by then.
    */
-  keep(kept: KeptIdentity): Step<SealedIdentity>;
-  /** The same step, but it stores the identity first. Throws `Outdated` if the owner has another one by then. */
-  keepFirst<Result>(kept: KeptIdentity | null, step: Step<Result>): Step<Result>;
+  keepFirst<Result>(kept: readonly KeptIdentity[], step: Step<Result>): Step<Result>;
   kept(keptFor: KeptFor): Promise<SealedIdentity | undefined>;
   /**
    * Passes every encrypted seed and the id of its identity through `reseal` and stores the result. Returns how many

@@ -94,7 +94,7 @@ export class MessagingService {
     this.authors = new KnownAuthors(port);
     const { hub, signatures } = this;
     const { adminAgent, requireMessageSignatures } = this.settings;
-    const authors = new Authors(writer, port, sealer);
+    const authors = new Authors(port, sealer);
     const keys = new RoomKeys(port, limits);
     const doors = new RoomDoors(port, keys);
     const recipients = new Recipients({ port, authors, agents });
@@ -122,7 +122,7 @@ export class MessagingService {
     this.steps = steps;
     this.identities = new Identities({ writer, port, limits, steps, recipients });
     this.rooms = new Rooms({ writer, port, limits, steps, doors, hub });
-    this.direct = new DirectMessages({ writer, port, steps, authors, recipients, hub, feed });
+    this.direct = new DirectMessages({ writer, port, steps, authors, hub, feed });
   }
 
   async stats(): Promise<Stats> {

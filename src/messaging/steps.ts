@@ -14,6 +14,7 @@ import type {
   CommitDraft,
   CommitMessage,
   Drafts,
+  RecipientReference,
   RoomDraft,
   RoomPlace,
   RoomText,
@@ -51,6 +52,11 @@ export interface Registration {
 export interface ProfileChange {
   name?: string | null;
   email?: string | null;
+}
+
+/** A direct message that was sent, and the identity that its sender named. */
+export interface Sent extends Delivered {
+  recipient: string;
 }
 
 type Signature = CheckedSignature | null;
@@ -262,14 +268,15 @@ export class MessagingSteps {
 
   async send(
     caller: Caller | null,
-    recipient: string,
+    reference: RecipientReference,
     { body }: { body: string },
     signature: Signature,
-  ): Promise<Step<Delivered>> {
+  ): Promise<Step<Sent>> {
     const { port, drafts } = this.#options;
-    const { message, basis, keeping } = await drafts.toAgent(recipient, body, { caller, signature });
+    const draft = await drafts.toAgent(caller, reference, body, { caller, signature });
+    const { message, basis, keeping, recipient } = draft;
     const sending = port.keepFirst(keeping, port.send(message, basis));
-    return sending.map(({ id, tsMs }) => ({ id, tsMs }));
+    return sending.map(({ id, tsMs }) => ({ id, tsMs, recipient }));
   }
 
   /** For each inbox of the caller, the step that acknowledges the messages in it. */

@@ -87,7 +87,7 @@ export class Load {
       const session = await this.#stoa.workspaces.createSession(caller, project.id, { status: 'active' });
       this.#sessions.set(user, { project: project.id, session: session.id });
       const { agent_id } = await this.#stoa.registry.createAgent(caller, { name: worker });
-      this.places.inboxes.push(await this.#stoa.messaging.direct.recipient(caller, worker));
+      this.places.inboxes.push(await this.#sendTo(user, { to: worker, byName: true }, 'whispered first'));
       this.#model.workers.add(agent_id);
     }
     for (const is_private of [false, true]) {
@@ -209,12 +209,18 @@ export class Load {
 
   async #send(user: string, step: number): Promise<void> {
     const to = this.places.inboxes[(step * 7) % this.places.inboxes.length] as string;
+    await this.#sendTo(user, { to }, `whispered ${step}`);
+  }
+
+  /** Returns the identity that got the message. */
+  async #sendTo(user: string, to: { to: string; byName?: boolean }, body: string): Promise<string> {
     const { direct, port } = this.#stoa.messaging;
-    const { id } = await direct.send(operatorCaller(user), to, { body: `whispered ${step}` }, null);
-    const { items } = await port.inbox(to, { beforeMs: null, limit: 100 });
+    const { id, recipient } = await direct.send(operatorCaller(user), to, { body }, null);
+    const { items } = await port.inbox(recipient, { beforeMs: null, limit: 100 });
     const message = items.find((one) => one.id === id);
     if (message === undefined) throw new Error(`The direct message ${id} is not in its inbox.`);
     this.#model.add('direct', id, null, contentOf(message));
+    return recipient;
   }
 
   async #acknowledge(user: string): Promise<void> {

@@ -3,6 +3,7 @@ import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
+import { userKey } from '../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
@@ -65,16 +66,37 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
     }
   });
 
-  it('moves to another agent of the user in one commit, and to another user', async () => {
+  it('moves to another agent and to another user, each in one commit', async () => {
     const identity = await newIdentity();
     const [first, second, other] = [await newAgent('ada'), await newAgent('ada'), await newAgent('bob')];
     await stoa.links.link(operator, identity, { agent_id: first, ...open });
     const moved = await commitsOf(() => stoa.links.link(operator, identity, { agent_id: second, ...open }));
     expect(moved).toEqual([['agent.unlinked', 'agent.linked', 'identity.linked']]);
     expect(await sidesOf(identity)).toEqual({ registry: second, messaging: second });
-    await stoa.links.link(operator, identity, { agent_id: other, ...open });
+    const given = await commitsOf(() => stoa.links.link(operator, identity, { agent_id: other, ...open }));
+    expect(given).toEqual([['agent.unlinked', 'agent.linked', 'identity.linked']]);
     expect(await sidesOf(identity)).toEqual({ registry: other, messaging: other });
     expect((await stoa.registry.listIdentities(operatorCaller('ada'), second)).items).toEqual([]);
+  });
+
+  it.runIf(shards > 1)('is not given to a user in another shard, and stays as it was', async () => {
+    const kernel = kernelOf(stoa);
+    const stores = users.map((user) => kernel.storeOf(userKey(user)));
+    const places = stores.flatMap((store, index) => (store === kernel.root ? [] : [{ store, index }]));
+    const [from, to] = [places[0], places.find(({ store }) => store !== places[0]?.store)];
+    const [mine, theirs] = [
+      await newAgent(users[from?.index ?? 0] as string),
+      await newAgent(users[to?.index ?? 0] as string),
+    ];
+    const identity = await newIdentity();
+    await stoa.links.link(operator, identity, { agent_id: mine, ...open });
+    await expect(stoa.links.link(operator, identity, { agent_id: theirs, ...open })).rejects.toMatchObject({
+      code: 'unsupported',
+    });
+    expect(await sidesOf(identity)).toEqual({ registry: mine, messaging: mine });
+    await stoa.links.unlink(operator, identity);
+    await stoa.links.link(operator, identity, { agent_id: theirs, ...open });
+    expect(await sidesOf(identity)).toEqual({ registry: theirs, messaging: theirs });
   });
 
   it('is equal in registry and messaging after many concurrent changes', async () => {

@@ -100,4 +100,43 @@ describe.each(['a data directory', 'PostgreSQL'])('on %s', (home) => {
     expect(new Set(authors).size).toBe(1);
     await expectHealthy();
   });
+
+  it('a refused first message to an agent by its name makes no identity', async () => {
+    const headers = { ...ada, 'stoa-agent': 'warden' };
+    await server.ask('PUT', '/v1/data/notes/first', { body: { value: 1 }, headers });
+    const message = { to: 'warden', body: 'hello' };
+    const long = 'x'.repeat(server.stoa.limits.directBytesMax + 1);
+    expect((await ask('POST', '/v1/inbox', { ...message, body: long })).status).toBeGreaterThanOrEqual(400);
+    const refused = await ask('POST', '/v1/commit', {
+      checks: [{ check: 'data', namespace: 'notes', key: 'first', version: 7 }],
+      operations: [{ op: 'dm.send', ...message }],
+    });
+    expect(refused.json['ok']).toBe(false);
+    expect((await ask('GET', '/v1/identities/warden')).status).toBe(404);
+
+    const sent = await ask('POST', '/v1/inbox', message);
+    expect(sent.status).toBe(201);
+    expect((await ask('GET', '/v1/identities/warden')).json).toMatchObject({ id: sent.json['to'] });
+    const inbox = await server.ask('GET', '/v1/inbox', { headers });
+    expect(inbox.json['items']).toMatchObject([{ id: sent.json['id'], body: 'hello' }]);
+    await expectHealthy();
+  });
+
+  it('two agents can send each other their first messages at the same time', async () => {
+    const names = ['left', 'right'];
+    const heads = names.map((agent) => ({ ...ada, 'stoa-agent': agent }));
+    for (const headers of heads)
+      await server.ask('PUT', '/v1/data/notes/first', { body: { value: 1 }, headers });
+    const sent = await Promise.all(
+      heads.map((headers, index) =>
+        server.ask('POST', '/v1/inbox', { body: { to: names[1 - index], body: 'hello' }, headers }),
+      ),
+    );
+    expect(sent.map(({ status }) => status)).toEqual([201, 201]);
+    for (const [index, headers] of heads.entries()) {
+      const { json } = await server.ask('GET', '/v1/inbox', { headers });
+      expect(ids(json['items'])).toEqual([sent[1 - index]?.json['id']]);
+    }
+    await expectHealthy();
+  });
 });

@@ -188,7 +188,8 @@ it("does not post as an identity that is no longer the caller's kept identity", 
   await writeOne(messaging.writer, { caller: ada }, await messaging.steps.post(ada, ...saying('first')));
   const posting = await messaging.steps.post(ada, ...saying('late'));
   await stoa.registry.createAgent(ada, { name: 'other' });
-  const other = await messaging.direct.recipient(ada, 'other');
+  const toOther = { to: 'other', byName: true };
+  const { recipient: other } = await messaging.direct.send(ada, toOther, { body: 'hello' }, null);
   await kernel.root.transact((tx) => {
     const rows = [...tx.range(families.keptAgents, {})];
     const kept = rows.find(({ value }) => value.toString().includes(other));

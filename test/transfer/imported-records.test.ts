@@ -114,9 +114,9 @@ describe.each(homes)('agents imported into %s', (name, open) => {
     const options = { onConflict: 'replace' } as const;
     expect((await stoa.transfer.import(operatorCaller(), await exported(source), options)).replaced).toBe(1);
     expect((await stoa.locks.list(ada)).items).toMatchObject([{ name: 'src/app.ts', holder: 'heron' }]);
-    const id = await stoa.messaging.direct.recipient(ada, 'heron');
+    const { id } = await stoa.messaging.identities.find(ada, 'heron');
     expect((await stoa.messaging.authors.of([{ from: id }])).get(id)).toMatchObject({ name: 'heron' });
-    await expect(stoa.messaging.direct.recipient(ada, 'otter')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(stoa.messaging.identities.find(ada, 'otter')).rejects.toMatchObject({ code: 'not_found' });
 
     // An agent keeps its name while it holds a task.
     const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });

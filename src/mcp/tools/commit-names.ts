@@ -23,11 +23,6 @@ export async function operationOf(stoa: Stoa, caller: Caller, given: Part): Prom
       const id = await new TaskQueue(stoa.workspaces, caller).ensure(textOr(project));
       return { lease_seconds: stoa.limits.mcpTaskLeaseSeconds, ...rest, project_id: id };
     }
-    case 'dm.send': {
-      const { to } = operation;
-      if (typeof to !== 'string') return operation;
-      return { ...operation, to: await stoa.messaging.direct.recipient(caller, to) };
-    }
     default:
       return withAgent(stoa, caller, operation);
   }

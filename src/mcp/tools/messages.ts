@@ -119,9 +119,9 @@ async function send(
   text: string,
 ): Promise<{ id: string; ts: string; to_id: string }> {
   await stoa.messaging.gate.count(caller, 'dm-send');
-  const recipient = await stoa.messaging.direct.recipient(caller, to);
-  const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
-  return { id: sent.id, ts: isoTime(sent.tsMs), to_id: recipient };
+  const { direct } = stoa.messaging;
+  const { id, tsMs, recipient } = await direct.send(caller, { to, byName: true }, { body: text }, null);
+  return { id, ts: isoTime(tsMs), to_id: recipient };
 }
 
 function timeMs(text: string): number {

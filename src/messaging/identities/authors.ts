@@ -3,8 +3,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { type Caller, operatorCaller, requireWriteScope } from '../../core/caller.js';
-import { type Writer, prepareAndWrite, writeOne } from '../../core/write.js';
+import { type Caller, requireWriteScope } from '../../core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../identity/signatures.js';
 import type { Proof } from '../model.js';
 import { agentNameOf } from '../names.js';
@@ -21,12 +20,19 @@ export interface SecretSealer {
 export interface Author {
   id: string;
   serverSigned: boolean;
-  /** The identity that the write stores first: the author has none yet. */
-  keeping: KeptIdentity | null;
+  /** The identity that the write stores first, if the author has none yet. */
+  keeping: readonly KeptIdentity[];
   /** The state that the write compares again. */
   basis: Omit<MessageBasis, 'keyHash'>;
   /** Proves that this author wrote `body`. */
   prove(body: string): Proof | null;
+}
+
+/** Who receives a message. */
+export interface Recipient {
+  readonly id: string;
+  /** The identity that the write stores first, if the recipient has none yet. */
+  readonly keeping: readonly KeptIdentity[];
 }
 
 interface KeptAuthor {
@@ -48,14 +54,12 @@ export type Inboxes = readonly [string, ...string[]];
 export const nobodyId = '00000000-0000-0000-0000-000000000000';
 
 export class Authors {
-  readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
   /** By user and agent: identities that no write has stored yet. */
   readonly #unstored = new LRUCache<string, KeptAuthor>({ max: unstoredMax, ttl: unstoredMs });
 
-  constructor(writer: Writer, port: MessagingPort, sealer: SecretSealer) {
-    this.#writer = writer;
+  constructor(port: MessagingPort, sealer: SecretSealer) {
     this.#port = port;
     this.#sealer = sealer;
   }
@@ -68,7 +72,7 @@ export class Authors {
       return {
         id: caller.identity,
         serverSigned: false,
-        keeping: null,
+        keeping: [],
         basis: { publicKey: signature?.publicKey ?? null, keptOwner: null },
         prove: (body) => (signature === null ? null : proofOf(signature, body)),
       };
@@ -78,7 +82,7 @@ export class Authors {
     return {
       id,
       serverSigned: true,
-      keeping,
+      keeping: listOf(keeping),
       // An identity that the same write stores cannot have changed.
       basis: keeping === null ? { publicKey, keptOwner: owner } : { publicKey: null, keptOwner: null },
       prove: (body) => this.#proveFor(publicKey, seed, body),
@@ -106,15 +110,10 @@ export class Authors {
     return kept === undefined ? [own] : [own, kept.identity.id];
   }
 
-  /** The identity of an agent that receives a message. It is stored if the agent has none yet. */
-  async recipientOf(agent: KeptFor): Promise<string> {
-    return prepareAndWrite(async () => {
-      const { id, keeping } = await this.#kept(agent, false);
-      if (keeping === null) return id;
-      const request = { caller: operatorCaller(agent.user) };
-      const kept = await writeOne(this.#writer, request, this.#port.keep(keeping));
-      return kept.identity.id;
-    });
+  /** The identity of an agent that receives a message. */
+  async recipientOf(agent: KeptFor): Promise<Recipient> {
+    const { id, keeping } = await this.#kept(agent, false);
+    return { id, keeping: listOf(keeping) };
   }
 
   async #kept({ user, agent }: KeptFor, acts: boolean): Promise<KeptAuthor> {
@@ -169,4 +168,8 @@ export class Authors {
     ).toString('base64');
     return { scheme: 'aicq', publicKey, signature, nonce, timestampMs, request };
   }
+}
+
+function listOf(kept: KeptIdentity | null): readonly KeptIdentity[] {
+  return kept === null ? [] : [kept];
 }

@@ -53,13 +53,7 @@ export class IdentityLinks {
           ? []
           : [registry.steps.unlinkIdentity(operatorCaller(), before.id)];
       const linking = registry.steps.linkIdentity(caller, agent.agent_id, before.id);
-      if (known === null || known.user === agent.user) {
-        await this.#write(caller, [...replaced, linking], before, link);
-        return { identity: before.id, link };
-      }
-      // Only the operator gives an identity to another user, whose data may be in another shard.
-      await this.#write(caller, replaced, before, null);
-      await this.#write(caller, [linking], { ...before, link: null }, link);
+      await this.#write(caller, [...replaced, linking], before, link);
       return { identity: before.id, link };
     });
   }

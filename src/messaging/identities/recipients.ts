@@ -6,7 +6,7 @@ import type { Identity } from '../model.js';
 import type { KeptFor, MessagingPort } from '../port.js';
 import { refuse } from '../refusals.js';
 import { userOf } from '../rooms/visibility.js';
-import type { Authors } from './authors.js';
+import type { Authors, Recipient } from './authors.js';
 import { canonicalUuid } from './uuid.js';
 
 export type AgentNames = Pick<AgentLookup, 'identityOf' | 'identitiesOf' | 'get'>;
@@ -31,11 +31,11 @@ export class Recipients {
   }
 
   /** A message to a name that no agent of the user has is refused. */
-  async idOf(caller: Caller | null, to: string): Promise<string> {
+  async named(caller: Caller | null, to: string): Promise<Recipient> {
     const id = canonicalUuid(to);
-    if (id !== undefined) return id;
+    if (id !== undefined) return { id, keeping: [] };
     const { keptFor, own } = await this.#named(caller, to);
-    return own ?? this.#options.authors.recipientOf(keptFor);
+    return own === undefined ? this.#options.authors.recipientOf(keptFor) : { id: own, keeping: [] };
   }
 
   /** An agent that got its own key reads with it: what is sent to its kept identity goes to the one with the key. */

@@ -8,20 +8,19 @@ import type { WaitEnd } from '../../core/waiting/waits.js';
 import { type Writer, prepareAndWrite, writeOne } from '../../core/write.js';
 import type { Feed } from '../../feed/port.js';
 import { type Authors, type Inboxes, nobodyId } from '../identities/authors.js';
-import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
 import { mergedPage } from './merged-pages.js';
 import type { DirectMessage } from '../model.js';
-import type { Delivered, MessagingPort, Page, Span } from '../port.js';
+import type { MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
-import { type MessagingSteps, writePrepared } from '../steps.js';
+import type { RecipientReference } from './drafts.js';
+import { type MessagingSteps, type Sent, writePrepared } from '../steps.js';
 
 export interface DirectMessagesOptions {
   writer: Writer;
   port: MessagingPort;
   steps: MessagingSteps;
   authors: Authors;
-  recipients: Recipients;
   hub: MessageHub;
   /** Wakes readers that have no inbox yet, on all servers. */
   feed: Feed;
@@ -39,11 +38,11 @@ export class DirectMessages {
 
   send(
     caller: Caller | null,
-    recipient: string,
+    recipient: RecipientReference,
     input: { body: string },
     signature: CheckedSignature | null,
     idempotency: Idempotency | null = null,
-  ): Promise<Delivered> {
+  ): Promise<Sent> {
     const { writer, steps } = this.#options;
     return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature), idempotency);
   }
@@ -56,11 +55,6 @@ export class DirectMessages {
   /** Where the messages of the caller are: new ones in the first inbox, which alone is followed. */
   inboxesOf(caller: Caller | null): Promise<Inboxes> {
     return this.#options.authors.inboxesOf(caller);
-  }
-
-  /** The recipient by its id, or by the name of one of the caller's agents. */
-  recipient(caller: Caller, to: string): Promise<string> {
-    return this.#options.recipients.idOf(caller, to);
   }
 
   async read(

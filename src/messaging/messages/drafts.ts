@@ -45,6 +45,12 @@ interface NewRoomKey {
   keyHash: string | null;
 }
 
+/** The recipient of a direct message: the id of an identity, or with `byName` also an agent of the caller's user. */
+export interface RecipientReference {
+  to: string;
+  byName?: boolean | undefined;
+}
+
 export interface RoomText {
   body: string;
   /** The message that it answers; empty for none. */
@@ -75,8 +81,8 @@ export type CommitMessage =
 export interface Draft<NewOne> {
   message: NewOne;
   basis: MessageBasis;
-  /** The identity of the author, if the write has to store it first. */
-  keeping: KeptIdentity | null;
+  /** The identities of the author and the recipient that the write has to store first. */
+  keeping: readonly KeptIdentity[];
 }
 
 /** A message to a room, or a message that creates its room in the same write. */
@@ -183,15 +189,33 @@ export class Drafts {
     return keyHash;
   }
 
-  async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
-    const { port, limits, recipients } = this.#options;
-    const id = canonicalUuid(recipient);
+  /** `recipient` is the identity that the caller names. The message may go to another one of the same agent. */
+  async toAgent(
+    caller: Caller | null,
+    { to, byName = false }: RecipientReference,
+    body: string,
+    author: Signing,
+  ): Promise<Draft<NewDirectMessage> & { recipient: string }> {
+    const { limits, recipients } = this.#options;
+    const { id, keeping } = byName
+      ? await recipients.named(caller, to)
+      : { id: canonicalUuid(to), keeping: [] };
     if (id === undefined) throw refuse('recipientId');
+    const receiving = keeping.length > 0 ? id : await this.#receiving(id);
+    const signed = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
+    return {
+      ...signed,
+      message: { ...signed.message, to: receiving },
+      keeping: [...signed.keeping, ...keeping],
+      recipient: id,
+    };
+  }
+
+  async #receiving(id: string): Promise<string> {
+    const { port, recipients } = this.#options;
     const identity = await port.identity(id);
     if (identity === undefined) throw refuse('recipientUnknown');
-    const to = await recipients.receiving(identity);
-    const signed = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
-    return { ...signed, message: { ...signed.message, to } };
+    return recipients.receiving(identity);
   }
 
   /**
@@ -221,7 +245,7 @@ export class Drafts {
     operation: CommitMessage,
     newRooms: Map<string, NewRoomKey>,
   ): Promise<CommitDraft> {
-    const { gate, recipients } = this.#options;
+    const { gate } = this.#options;
     const draft =
       operation.op === 'room.post'
         ? await this.toRoom(
@@ -237,7 +261,7 @@ export class Drafts {
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,
           )
-        : await this.toAgent(await recipients.idOf(caller, operation.to), operation.body, author);
+        : await this.toAgent(caller, { to: operation.to, byName: true }, operation.body, author);
     const { from } = 'room' in draft.message ? draft.message.message : draft.message;
     return {
       ...draft,

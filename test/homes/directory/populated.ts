@@ -5,6 +5,7 @@ import { readRoom } from '../../../src/homes/directory/messaging/rooms/rooms.js'
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
 import { operatorCaller } from '../../../src/core/caller.js';
+import { writeOne } from '../../../src/core/write.js';
 import { newUlid } from '../../../src/messaging/messages/ulid.js';
 import { uuidBytes } from '../../../src/messaging/identities/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
@@ -68,7 +69,7 @@ export async function populate(stoa: Stoa): Promise<void> {
     proven: true,
   });
   await linkIdentity({ registry, writer: stoa.home.writer }, ada, agent.agent_id, author.id);
-  await port.keep({
+  const kept = {
     id: 'ab'.repeat(4) + '-abab-4bab-8bab-abababababab',
     keptFor: { user: 'ada', agent: agent.name },
     acts: false,
@@ -77,8 +78,8 @@ export async function populate(stoa: Stoa): Promise<void> {
     email: null,
     proven: true,
     sealedSeed: 'sealed',
-  });
-  const room = await port.createRoom({
+  };
+  const creating = stoa.messaging.port.createRoom({
     name: 'open',
     isPrivate: false,
     keyHash: null,
@@ -86,6 +87,8 @@ export async function populate(stoa: Stoa): Promise<void> {
     owner: null,
     retentionSeconds: null,
   });
+  const making = stoa.messaging.port.keepFirst([kept], creating);
+  const room = await writeOne(stoa.home.writer, { caller: operatorCaller() }, making);
   const closed = await port.createRoom({
     name: 'closed',
     isPrivate: true,

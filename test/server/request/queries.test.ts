@@ -264,7 +264,7 @@ async function addTo(route: string, path: string, number: number): Promise<void>
       await messaging.rooms.post(alice, { room: 'global' }, () => ({ body: 'several', pid: '' }), null);
       await messaging.direct.send(
         { ...alice, agent: 'sender' },
-        await messaging.direct.readerOf(alice),
+        { to: await messaging.direct.readerOf(alice) },
         { body: `several ${number}` },
         null,
       );

@@ -31,7 +31,7 @@ async function namedAgent({ stoa }: Running): Promise<string> {
   const scout = { ...alice, agent: 'row' };
   // An agent exists from its first write.
   await stoa.data.set(scout, 'rows', 'first', 1);
-  await stoa.messaging.direct.recipient(alice, scout.agent);
+  await stoa.messaging.direct.send(scout, { to: scout.agent, byName: true }, { body: 'row' }, null);
   return scout.agent;
 }
 

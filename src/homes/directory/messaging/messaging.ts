@@ -122,11 +122,7 @@ export class DirectoryMessaging implements MessagingPort {
     return this.#step((tx) => identities.register(tx, input));
   }
 
-  keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
-    return this.#kept.keep(kept);
-  }
-
-  keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
+  keepFirst<Result>(kept: readonly KeptIdentity[], given: Step<Result>): Step<Result> {
     return this.#kept.keepFirst(kept, given);
   }
 

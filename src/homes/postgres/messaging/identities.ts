@@ -1,6 +1,7 @@
 /** Identities in PostgreSQL: the seed's table `agents`, and tables for keys, links and encrypted seeds. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
 import { refuseMoreKeys } from '../../../messaging/refusals.js';
@@ -107,11 +108,16 @@ export class PostgresIdentities {
     });
   }
 
-  keep(made: KeptIdentity): PostgresStep<SealedIdentity> {
-    return new PostgresStep([], (work) => this.keepIn(work, made));
+  /** In one order for all writes: two agents can send each other their first messages at the same time. */
+  async keepAll(work: Work, kept: readonly KeptIdentity[]): Promise<void> {
+    const ordered = kept.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
+    for (const one of ordered) {
+      const { identity } = await this.#keepIn(work, one);
+      if (identity.id !== one.id) throw new Outdated('The identity that the server keeps for the caller');
+    }
   }
 
-  async keepIn(work: Work, made: KeptIdentity): Promise<SealedIdentity> {
+  async #keepIn(work: Work, made: KeptIdentity): Promise<SealedIdentity> {
     const { id, keptFor, sealedSeed } = made;
     const { user, agent } = keptFor;
     const agentId = agent === null ? null : await this.#agents.agentIdIn(work, { user, agent }, made.acts);
@@ -375,4 +381,8 @@ export class PostgresIdentities {
       return { ...current, link };
     });
   }
+}
+
+function nameOf({ keptFor: { user, agent } }: KeptIdentity): string {
+  return `${user}\n${agent ?? ''}`;
 }

@@ -45,7 +45,7 @@ import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { Outdated, type Step } from '../../../core/write.js';
+import type { Step } from '../../../core/write.js';
 import { PostgresStep, postgresSteps } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import { messagingRecords } from '../transfer/messaging.js';
@@ -96,16 +96,11 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.identities.register(input);
   }
 
-  keep(kept: KeptIdentity): PostgresStep<SealedIdentity> {
-    return this.#parts.identities.keep(kept);
-  }
-
-  keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
-    if (kept === null) return given;
+  keepFirst<Result>(kept: readonly KeptIdentity[], given: Step<Result>): Step<Result> {
+    if (kept.length === 0) return given;
     const [writing] = postgresSteps([given]);
     return new PostgresStep(writing?.locks ?? [], async (work) => {
-      const { identity } = await this.#parts.identities.keepIn(work, kept);
-      if (identity.id !== kept.id) throw new Outdated('The identity that the server keeps for the caller');
+      await this.#parts.identities.keepAll(work, kept);
       // The result of this very step.
       return (await writing?.run(work)) as Result;
     });

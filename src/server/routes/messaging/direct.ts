@@ -61,7 +61,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
   send: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.direct.send(
       caller,
-      params.to,
+      { to: params.to },
       readFields(request, rawBody, { body: 'text' }),
       signatureOf(request),
       idempotency,

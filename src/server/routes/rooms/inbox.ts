@@ -50,15 +50,14 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
   send: async (context) => {
     const { caller, body, request, idempotency } = context;
     const messaging = await admit(context);
-    const to = await messaging.direct.recipient(caller, body.to);
-    const { id, tsMs } = await messaging.direct.send(
+    const { id, tsMs, recipient } = await messaging.direct.send(
       caller,
-      to,
+      { to: body.to, byName: true },
       { body: body.body },
       signatureOf(request),
       idempotency,
     );
-    return { id, to, ts: isoTime(tsMs) };
+    return { id, to: recipient, ts: isoTime(tsMs) };
   },
   acknowledge: async (context) => {
     const messaging = await admit(context);

@@ -7,7 +7,7 @@ import type { ActingAgent } from '../../../../registry/recent-agents.js';
 import { unknownAgent } from '../../../../registry/refusals.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Transaction } from '../../kernel/transaction.js';
-import { DirectoryStep, directorySteps, stepWithRoot } from '../../step.js';
+import { DirectoryStep, directorySteps } from '../../step.js';
 import * as identities from './identities.js';
 
 /** The agents of the registry, by user and name. */
@@ -26,19 +26,16 @@ export class KeptIdentities {
     this.#agents = agents;
   }
 
-  keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
-    return stepWithRoot(this.#kernel.storeOf(userKey(kept.keptFor.user)), (tx, root) =>
-      this.#keepIn(tx, root, kept),
-    );
-  }
-
-  keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
-    if (kept === null) return given;
+  keepFirst<Result>(kept: readonly KeptIdentity[], given: Step<Result>): Step<Result> {
+    const [first] = kept;
+    if (first === undefined) return given;
     const [writing] = directorySteps([given]);
-    const own = this.#kernel.storeOf(userKey(kept.keptFor.user));
+    // All are of one user: only the user's agents are named as recipients.
+    const own = this.#kernel.storeOf(userKey(first.keptFor.user));
     return new DirectoryStep<Result>(own, true, (tx, root) => {
-      if (this.#keepIn(tx, root, kept).identity.id !== kept.id)
-        throw new Outdated('The identity that the server keeps for the caller');
+      for (const one of kept)
+        if (this.#keepIn(tx, root, one).identity.id !== one.id)
+          throw new Outdated('The identity that the server keeps for the caller');
       // The result of this very step.
       return writing?.run(writing.store === own ? tx : root, root) as Result;
     });
