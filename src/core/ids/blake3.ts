@@ -1,11 +1,8 @@
-/** BLAKE3 over byte strings. The WebAssembly is compiled once, when the module is loaded. */
-import { createBLAKE3 } from 'hash-wasm';
-
-const hasher = await createBLAKE3();
+/** BLAKE3 over byte strings. */
+import { blake3 as hash } from '@noble/hashes/blake3.js';
 
 /** The 32-byte hash of the parts joined. */
 export function blake3(...parts: readonly Uint8Array[]): Buffer {
-  hasher.init();
-  for (const part of parts) hasher.update(part);
-  return Buffer.from(hasher.digest('binary'));
+  const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts);
+  return Buffer.from(hash(bytes).buffer);
 }
