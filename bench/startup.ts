@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Bench, byTurns } from './frame.js';
 import { freePort } from './free-port.js';
 
-const program = join(process.cwd(), 'bundle', 'main.js');
+const program = join(process.cwd(), 'bundle', 'main.cjs');
 
 export const startupBench: Bench = {
   name: 'startup',

@@ -8,4 +8,4 @@ install(root);
 run(process.execPath, [join(root, 'scripts', 'build.js')], root, 'Stoa could not be built.');
 // The server runs in this very process: signals, stdin and the exit status are its own.
 process.argv.splice(2, 0, 'up');
-await import('../bundle/main.js');
+await import('../bundle/main.cjs');

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /** The `stoa` program: parses the command line, runs one command, and exits with the status of its error. */
 import { type Command, CommanderError } from 'commander';
 import { clientVariables, loadConfig } from '../core/settings/config.js';
@@ -30,19 +29,25 @@ process.umask(0o077);
 // As for settings: shells and compose files write an empty variable for "not set".
 for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  process.exitCode = error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
-}
+program
+  .parseAsync()
+  .catch((error: unknown) => {
+    process.exitCode =
+      error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
+  })
+  .finally(exitWhenRead);
 
-// Everything is done and closed. A database driver may retry a silent server for minutes, so the process
-// waits only for its output, and only for a limited time.
-const outputDeadlineMs = Date.now() + outputMsMax;
-setInterval(() => {
-  const waiting = process.stdout.writableLength + process.stderr.writableLength;
-  if (waiting === 0 || Date.now() > outputDeadlineMs) process.exit();
-}, 1_000).unref();
+/**
+ * Everything is done and closed. A database driver may retry a silent server for minutes, so the process
+ * waits only for its output, and only for a limited time.
+ */
+function exitWhenRead(): void {
+  const outputDeadlineMs = Date.now() + outputMsMax;
+  setInterval(() => {
+    const waiting = process.stdout.writableLength + process.stderr.writableLength;
+    if (waiting === 0 || Date.now() > outputDeadlineMs) process.exit();
+  }, 1_000).unref();
+}
 
 async function run(
   load: NonNullable<CommandDefinition['action']>,

@@ -148,7 +148,7 @@ test('every type that the client returns is exported', async () => {
 });
 
 test('its command prints its version and contains the text for agents', async () => {
-  const stoa = join(directory, 'node_modules/stoa/bundle/main.js');
+  const stoa = join(directory, 'node_modules/stoa/bundle/main.cjs');
   expect((await run(process.execPath, [stoa, '--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/);
   expect((await run(process.execPath, [stoa, 'connect', 'agents-md'], { cwd: directory })).stdout).toContain(
     'Shared memory and work',

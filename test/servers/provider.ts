@@ -38,7 +38,7 @@ const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 /** Compiles once a run, when the first suite that runs the program asks; answers its path. */
 async function buildProgram(): Promise<string> {
   await promisify(execFile)(process.execPath, [join(repository, 'scripts', 'build.js')]);
-  return join(repository, 'bundle', 'main.js');
+  return join(repository, 'bundle', 'main.cjs');
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {

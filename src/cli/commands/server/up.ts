@@ -34,7 +34,6 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   if (options['dryRun'] === true) return plan(output, config);
-  settleProcess();
   const log = new LogDestination();
   const logger = createLogger(config.logLevel, log);
   // Node would print warnings itself, and block until they are read.
@@ -81,6 +80,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       const consoleUrl = output.isRead ? await consoleLink(stoa, url, logger) : undefined;
       greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
     }
+    settleProcess();
     const reason = await Promise.race([untilSignal(), idle]);
     log.write(`Stopping (${reason}) …\n`);
   } finally {
