@@ -101,7 +101,7 @@ function storeCode(program) {
     ['data', 'set', 'key', 'value', ...data],
   ])
     execFileSync(process.execPath, [join(root, 'scripts', 'store-code.cjs'), program, ...args], {
-      stdio: ['ignore', 'ignore', 'inherit'],
+      stdio: ['ignore', 'ignore', 'pipe'],
     });
   rmSync(directory, { recursive: true });
 }
