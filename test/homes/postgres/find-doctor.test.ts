@@ -11,6 +11,7 @@ import type { PostgresFind } from '../../../src/homes/postgres/find/find.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { ada, expectMended, fillIndex, findings, seen } from '../../find/index-at-work.js';
 import { sharedHome } from '../../servers/shared.js';
+import { until } from '../../until.js';
 
 const everything = { user: null, namespace: null };
 let stoa: Stoa;
@@ -104,6 +105,36 @@ it('is made again by reindex, which callers on two servers share', async () => {
   expect(await query(sql, 'SELECT * FROM find.reindexing')).toEqual([]);
   expect(await findings(stoa)).toEqual([]);
   expect(await seen(second)).toEqual(before);
+});
+
+it('leaves a reindex to its server for as long as one step takes', async () => {
+  const job = async () =>
+    (
+      await query<{ worker: string; seen: string }>(
+        sql,
+        'SELECT worker, seen_at AS seen FROM find.reindexing',
+      )
+    )[0];
+  const reindexing = await transaction(sql, async (tx) => {
+    await query(tx, 'LOCK TABLE find.segments IN ACCESS EXCLUSIVE MODE');
+    const started = [indexOf(stoa).reindex(everything, () => undefined)];
+    await until(async () => {
+      const waiting = await query(
+        sql,
+        `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'find.segments'::regclass`,
+      );
+      return waiting.length > 0;
+    });
+    const begun = await job();
+    started.push(indexOf(second).reindex(everything, () => undefined));
+    // Nothing but a report of the waiting server changes the time.
+    await until(async () => (await job())?.seen !== begun?.seen);
+    expect((await job())?.worker).toBe(begun?.worker);
+    return started;
+  });
+  const reports = await Promise.all(reindexing);
+  expect(Math.max(...reports.map(({ filed }) => filed))).toBeGreaterThan(30);
+  expect(await query(sql, 'SELECT * FROM find.reindexing')).toEqual([]);
 });
 
 it('continues a reindex of a server that died', async () => {

@@ -8,6 +8,8 @@ import { type NamesPosition, type OwnedKind, countNames } from './names.js';
 
 /** If a server has not reported on its job for this long, another server continues the job. */
 const abandonedMs = 15_000;
+/** How often a server reports that it still works on its job. */
+export const reportMs = abandonedMs / 5;
 
 /** Where a job is. The documents of a store beside PostgreSQL come before all users, messages after them. */
 export type Position =
@@ -72,6 +74,16 @@ export class ReindexJobs {
       [...keyOf(scope), done, removed, JSON.stringify(position), this.#worker],
     );
     if (rows.length === 0) throw new JobLost();
+  }
+
+  /** This server still works on its job: one step may take longer than `abandonedMs`. */
+  async report(scope: ReindexScope): Promise<void> {
+    await query(
+      this.#sql,
+      `UPDATE find.reindexing SET seen_at = clock_timestamp()
+        WHERE owner = $1 AND namespace = $2 AND worker = $3`,
+      [...keyOf(scope), this.#worker],
+    );
   }
 
   /** The job of this server is done. */

@@ -3,6 +3,7 @@
  * without a record are marked. A marked thing is found by its record, so searches miss nothing. How far it came is in a
  * table: a second call on any server follows it, and another server continues it if the first one dies.
  */
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type {
   CurrentDocument,
   CurrentDocuments,
@@ -18,7 +19,7 @@ import type { Filing } from './filing.js';
 import type { MessageReader } from './messages.js';
 import { type NamesPosition, type OwnedKind, nextOwner, ownedKinds, readNames } from './names.js';
 import { readEntries } from './records.js';
-import { type Job, JobLost, type Position, ReindexJobs, keyOf } from './reindex-jobs.js';
+import { type Job, JobLost, type Position, ReindexJobs, keyOf, reportMs } from './reindex-jobs.js';
 import { messagesOwner } from './schema.js';
 
 export interface ReindexSource {
@@ -67,7 +68,7 @@ export class Reindexing {
       onProgress({ done: job.done, total: Math.max(job.total, job.done) });
       if (own !== undefined)
         try {
-          return await this.#work(scope, own, onProgress);
+          return await this.#reporting(scope, () => this.#work(scope, own, onProgress));
         } catch (error) {
           if (error instanceof JobLost) continue;
           throw error;
@@ -95,6 +96,21 @@ export class Reindexing {
         if (!this.#source.isOver()) await this.run(scope, () => undefined);
     } catch (error) {
       if (!this.#source.isOver()) this.#source.onError(error);
+    }
+  }
+
+  /** The job stays with this server for as long as the work takes. */
+  async #reporting<Result>(scope: ReindexScope, work: () => Promise<Result>): Promise<Result> {
+    const reports = new Periodic({
+      everyMs: reportMs,
+      run: () => this.#jobs.report(scope),
+      onError: (error) => this.#source.onError(error),
+    });
+    reports.start();
+    try {
+      return await work();
+    } finally {
+      await reports.close();
     }
   }
 
@@ -186,7 +202,7 @@ export class Reindexing {
   async #fileAgain(owner: string, names: readonly EntryName[]): Promise<void> {
     const { sql, filing } = this.#source;
     await markNames(sql, owner, names);
-    // Null: another server files the same owner, and these marks with the others.
+    // If another server files the same owner, it files these marks with the others.
     while ((await filing.file(owner)).isMore) this.#checkOpen();
     while (await filing.merge(owner)) this.#checkOpen();
   }
