@@ -3,7 +3,7 @@ import { limitError } from './settings/exceeds.js';
 import type { Limits } from './settings/limits.js';
 
 export interface Idempotency {
-  /** Whose key it is. Two callers may use the same key. */
+  /** Whose key it is. Two callers, or two agents of one user, may use the same key. */
   scope: string;
   key: string;
   /** A hash of method, path and body. */

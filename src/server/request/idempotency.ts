@@ -1,4 +1,4 @@
-/** `Idempotency-Key`: valid for one caller and one request. */
+/** `Idempotency-Key`: valid for one caller, one agent and one request. */
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';
@@ -47,9 +47,12 @@ function conditionsOf({ headers }: FastifyRequest): string {
   return conditions.length === 0 ? '' : `${JSON.stringify(conditions)}\n`;
 }
 
-/** The scope includes the credentials' scopes: an answer must not be repeated to narrower credentials. */
+/**
+ * An answer must not be repeated to narrower credentials, so the scope includes the namespaces. It must not be repeated
+ * to another agent either: an answer may be a lease. A signed agent is its identity, whatever its name is.
+ */
 function scopeOf(caller: Caller | null): string {
-  return caller === null
-    ? 'anyone'
-    : JSON.stringify([caller.kind, caller.user, caller.identity, caller.scopes.namespaces]);
+  if (caller === null) return 'anyone';
+  const { kind, user, identity, agent, scopes } = caller;
+  return JSON.stringify([kind, user, identity, identity === null ? agent : null, scopes.namespaces]);
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
+import { sharedHome } from '../../servers/shared.js';
 import { Running } from '../running.js';
 
 let running: Running;
@@ -83,6 +84,29 @@ test('two users may use the same key', async () => {
   const second = await create(key, 'mine', running.bob);
   expect(second.status).toBe(201);
   expect(second.json.agent_id).not.toBe(first.json.agent_id);
+});
+
+test.each(['directory', 'PostgreSQL'])('two agents with one key claim two tasks: %s', async (home) => {
+  const server = home === 'directory' ? running : await Running.start((await sharedHome()).options);
+  const ask = async (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    (await server.ask('POST', path, { as: server.alice, body, headers })).json;
+  try {
+    const workspace = await ask('/v1/workspaces', { name: 'two agents' });
+    const project = await ask(`/v1/workspaces/${workspace.id}/projects`, { name: 'p' });
+    const session = await ask(`/v1/projects/${project.id}/sessions`, {});
+    for (const command of ['one', 'two']) await ask(`/v1/sessions/${session.id}/tasks`, { command });
+    const key = newKey();
+    const claim = async (agent: string) => {
+      const headers = { 'idempotency-key': key, 'stoa-agent': agent };
+      return (await ask(`/v1/projects/${project.id}/tasks/claim`, {}, headers)).task;
+    };
+    const first = await claim('heron');
+    expect(first).toMatchObject({ command: 'one', claimed_by: 'heron' });
+    expect(await claim('otter')).toMatchObject({ command: 'two', claimed_by: 'otter' });
+    expect(await claim('heron')).toEqual(first);
+  } finally {
+    if (server !== running) await server.stop();
+  }
 });
 
 test('a kept answer is not shown to a token with a smaller scope', async () => {
