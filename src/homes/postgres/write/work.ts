@@ -311,8 +311,14 @@ export class Work {
       this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(changes)]);
   }
 
-  async runAfterCommit(): Promise<void> {
-    for (const act of this.#afterCommit) await act();
+  /** Never throws: the write is stored, and an error would let its caller write again. */
+  async runAfterCommit(onError: (error: unknown) => void): Promise<void> {
+    for (const act of this.#afterCommit)
+      try {
+        await act();
+      } catch (error) {
+        onError(error);
+      }
   }
 
   async runAfterRollback(): Promise<void> {

@@ -127,7 +127,7 @@ export class PostgresWriter implements Writer {
       1,
     );
     if (works.some(({ hasChanges }) => hasChanges)) onCommitted();
-    for (const work of works) await work.runAfterCommit();
+    for (const work of works) await work.runAfterCommit(this.#onActError);
     return results;
   }
 
@@ -194,9 +194,12 @@ export class PostgresWriter implements Writer {
       },
     );
     if (work.hasChanges) onCommitted();
-    await work.runAfterCommit();
+    await work.runAfterCommit(this.#onActError);
     return result;
   }
+
+  readonly #onActError = (error: unknown): void =>
+    this.#options.onError(error, 'acting on a write that is stored');
 
   /** Removes answers whose time is over. */
   sweep(): Promise<void> {

@@ -16,6 +16,7 @@ import {
   endAnswer,
   findAnswer,
 } from '../../../../src/homes/postgres/write/kept-answers.js';
+import type { Work } from '../../../../src/homes/postgres/write/work.js';
 import { KnownUsers } from '../../../../src/homes/postgres/known-users.js';
 import { takeTurn } from '../../../../src/homes/postgres/database/turns.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
@@ -88,6 +89,29 @@ it('a fence is checked in the transaction, against the lease as it is at the com
   await expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({ code: 'fenced' });
   expect((await data.getEntry(ada, 'n', 'fenced'))?.version).toBe(1);
   await query(sql, 'UPDATE test_leases SET fence = 1');
+});
+
+it('a fault after the commit is reported, and does not fail a write that is stored', async () => {
+  const faults: unknown[] = [];
+  const base = await openBase(url, { limits, onError: (error) => faults.push(error) });
+  try {
+    const acts: string[] = [];
+    const run = (name: string) => async (work: Work) => {
+      await work.rows('INSERT INTO test_leases SELECT 1 WHERE false');
+      work.afterCommit(() => {
+        throw new Error(`the fault of ${name}`);
+      });
+      work.afterCommit(() => void acts.push(name));
+      return name;
+    };
+    expect(await base.writer.transact(run('alone'), ada)).toBe('alone');
+    const together = ['one', 'two'].map((name) => ({ caller: ada, run: run(name) }));
+    expect(await base.writer.transactTogether(together)).toEqual(['one', 'two']);
+    expect(acts).toEqual(['alone', 'one', 'two']);
+    expect(faults.map(String)).toEqual(acts.map((name) => `Error: the fault of ${name}`));
+  } finally {
+    await base.close();
+  }
 });
 
 it('a repeat gets its answer although the lease has passed on since', async () => {
