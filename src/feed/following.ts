@@ -20,7 +20,8 @@ export async function* pagesAfter(
 ): AsyncGenerator<FeedPage> {
   let since = await start;
   let quietSinceMs = performance.now();
-  while (!options.signal.aborted && !feed.isClosing()) {
+  const isOver = (): boolean => options.signal.aborted || feed.isClosing();
+  while (!isOver()) {
     const reading = feed.read({ ...options, since });
     // A page that is there is used at once: `wait` must begin before the next commit.
     const page = reading instanceof Promise ? await reading : reading;
@@ -31,7 +32,8 @@ export async function* pagesAfter(
       quietSinceMs = performance.now();
     } else if (page.more) {
       await nextTurn();
-    } else {
+    } else if (!isOver()) {
+      // Nothing would wake a reader that begins to wait after its end, and it may have ended during the read.
       since = await feed.wait(since, idleLeftMs, options);
     }
   }

@@ -171,6 +171,21 @@ describe('following', () => {
     expect(performance.now() - startedMs).toBeLessThan(3_000);
   });
 
+  test.each(['its signal', 'the server'])(
+    'a reader that %s ends during a read does not wait',
+    async (end) => {
+      const feed = await server();
+      const since = await feed.newest();
+      const stop = new AbortController();
+      const next = feed.follow({ since, signal: stop.signal, idleMs: 3_600_000 }).next();
+      // The read has begun, and its answer from the database cannot be here yet.
+      for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+      if (end === 'its signal') stop.abort();
+      else await feed.close();
+      expect(await next).toEqual({ done: true, value: undefined });
+    },
+  );
+
   test('each waiting reader gets every commit after its own position', async () => {
     const feed = await server();
     const since = await feed.newest();
