@@ -2,21 +2,12 @@
 import { join, resolve } from 'node:path';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import { type Page, decodeCursor, encodeCursor, invalidCursor } from '../../core/paging.js';
+import { decodeCursor, encodeCursor, invalidCursor } from '../../core/paging.js';
 import type { Writer } from '../../core/write.js';
-import type {
-  BackupSummary,
-  ExaminedFinding,
-  HomeFacts,
-  HomeSize,
-  InspectedEntry,
-  LiveServer,
-  OnProgress,
-  Readiness,
-} from '../../operations/model.js';
+import type { ExaminedFinding, OnProgress } from '../../operations/model.js';
 import { Paced } from '../../core/waiting/paced.js';
 import type { Census } from '../../operations/census.js';
-import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
+import type { OperationsPort } from '../../operations/port.js';
 import { takeCensus } from './census.js';
 import { allChecks } from './doctor/doctor.js';
 import { hidesValues, decodeEntry } from './inspect.js';
@@ -48,7 +39,7 @@ export class DirectoryOperations implements OperationsPort {
     return join(resolve(this.#kernel.dataDir), 'backups');
   }
 
-  facts(): HomeFacts {
+  readonly facts: OperationsPort['facts'] = () => {
     const { dataDir, manifest, stores, writes } = this.#kernel;
     return {
       storeId: manifest.id,
@@ -61,25 +52,24 @@ export class DirectoryOperations implements OperationsPort {
       expiryBacklogMs: this.#kernel.expiryBacklogMs(),
       load: null,
     };
-  }
+  };
 
-  async readiness(): Promise<Readiness> {
-    return { writes: this.#kernel.writes, degraded: [] };
-  }
+  readonly readiness: OperationsPort['readiness'] = async () => ({
+    writes: this.#kernel.writes,
+    degraded: [],
+  });
 
-  async servers(): Promise<LiveServer[]> {
-    return [];
-  }
+  readonly servers: OperationsPort['servers'] = async () => [];
 
-  check(): void {
+  readonly check: OperationsPort['check'] = () => {
     for (const store of this.#kernel.stores) {
       store.get(kernelFamilies.meta, Buffer.from('health'));
       const refusal = store.stopped ?? store.full;
       if (refusal !== undefined) throw refusal;
     }
-  }
+  };
 
-  async measure(entriesMax: number): Promise<HomeSize> {
+  readonly measure: OperationsPort['measure'] = async (entriesMax) => {
     const { sizeBytes, families } = await countedStats(this.#kernel.stores, entriesMax);
     return {
       sizeBytes,
@@ -90,11 +80,9 @@ export class DirectoryOperations implements OperationsPort {
         ]),
       ),
     };
-  }
+  };
 
-  census(): Promise<Census> {
-    return this.#census.read();
-  }
+  readonly census: OperationsPort['census'] = () => this.#census.read();
 
   async *examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
     const checks = allChecks(this.#kernel);
@@ -110,10 +98,7 @@ export class DirectoryOperations implements OperationsPort {
     yield* this.#find.examine(repair, onProgress);
   }
 
-  async entries(
-    name: string,
-    { prefix: hex = '', limit, cursor }: EntryRequest,
-  ): Promise<Page<InspectedEntry>> {
+  readonly entries: OperationsPort['entries'] = async (name, { prefix: hex = '', limit, cursor }) => {
     const { stores } = this.#kernel;
     const family = familyNamed(stores, name);
     const prefix = Buffer.from(hex, 'hex');
@@ -133,11 +118,10 @@ export class DirectoryOperations implements OperationsPort {
       next_cursor:
         next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])),
     };
-  }
+  };
 
-  async backup(request: BackupRequest): Promise<BackupSummary> {
-    return summaryOf(request.directory, await backup(this.#kernel, request));
-  }
+  readonly backup: OperationsPort['backup'] = async (request) =>
+    summaryOf(request.directory, await backup(this.#kernel, request));
 
   once<Result>(
     caller: Caller,
@@ -147,7 +131,7 @@ export class DirectoryOperations implements OperationsPort {
     return this.#longWork.once(caller, idempotency, work);
   }
 
-  async announce(url: string): Promise<void> {
+  readonly announce: OperationsPort['announce'] = async (url) => {
     await this.#kernel.lock?.update({ url });
-  }
+  };
 }

@@ -7,14 +7,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
-import type {
-  ExaminedFinding,
-  HomeFacts,
-  HomeSize,
-  LiveServer,
-  OnProgress,
-  Readiness,
-} from '../../operations/model.js';
+import type { ExaminedFinding, OnProgress } from '../../operations/model.js';
 import { Paced } from '../../core/waiting/paced.js';
 import type { Census } from '../../operations/census.js';
 import type { OperationsPort } from '../../operations/port.js';
@@ -56,7 +49,7 @@ export class PostgresOperations implements OperationsPort {
     this.#longWork = new LongWork(options.writer, (result) => new PostgresStep([], async () => result));
   }
 
-  facts(): HomeFacts {
+  readonly facts: OperationsPort['facts'] = () => {
     const { storeId, feed, servers } = this.#options;
     return {
       storeId,
@@ -69,9 +62,9 @@ export class PostgresOperations implements OperationsPort {
       expiryBacklogMs: 0,
       load: servers.load(),
     };
-  }
+  };
 
-  async readiness(): Promise<Readiness> {
+  readonly readiness: OperationsPort['readiness'] = async () => {
     const checks = await this.#options.health();
     const failed = Object.keys(checks).filter((name) => checks[name]?.status === 'fail');
     const refused = checks['postgres']?.readOnly === true ? 'stopped' : 'unavailable';
@@ -79,18 +72,16 @@ export class PostgresOperations implements OperationsPort {
       writes: failed.includes('postgres') ? refused : 'ok',
       degraded: failed.filter((name) => name !== 'postgres'),
     };
-  }
+  };
 
-  async check(): Promise<void> {
+  readonly check: OperationsPort['check'] = async () => {
     await query(this.#options.sql, 'SELECT 1');
-  }
+  };
 
-  servers(): Promise<LiveServer[]> {
-    return this.#options.servers.live();
-  }
+  readonly servers: OperationsPort['servers'] = () => this.#options.servers.live();
 
   /** Rows as the planner estimates them: counting millions would take minutes. */
-  async measure(): Promise<HomeSize> {
+  readonly measure: OperationsPort['measure'] = async () => {
     const rows = await query<{ family: string; entries: string; size_bytes: string }>(
       this.#options.sql,
       `SELECT n.nspname || '.' || c.relname AS family, greatest(c.reltuples, 0)::bigint AS entries,
@@ -107,11 +98,9 @@ export class PostgresOperations implements OperationsPort {
         ]),
       ),
     };
-  }
+  };
 
-  census(): Promise<Census> {
-    return this.#census.read();
-  }
+  readonly census: OperationsPort['census'] = () => this.#census.read();
 
   async *examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
     yield* examine(this.#options.sql, repair, onProgress);
@@ -119,7 +108,7 @@ export class PostgresOperations implements OperationsPort {
     yield* this.#options.find.examine(repair, onProgress);
   }
 
-  entries(): never {
+  readonly entries: OperationsPort['entries'] = () => {
     throw new StoaError(
       'unsupported',
       'stoa inspect shows the rows of a data directory, and this Stoa is on PostgreSQL.',
@@ -127,9 +116,9 @@ export class PostgresOperations implements OperationsPort {
         fix: 'Read the tables with psql.',
       },
     );
-  }
+  };
 
-  backup(): never {
+  readonly backup: OperationsPort['backup'] = () => {
     throw new StoaError(
       'unsupported',
       'stoa backup copies a data directory, and this Stoa is on PostgreSQL.',
@@ -139,7 +128,7 @@ export class PostgresOperations implements OperationsPort {
           '"appendonly yes". See docs/cluster.md.',
       },
     );
-  }
+  };
 
   once<Result>(
     caller: Caller,
@@ -149,7 +138,5 @@ export class PostgresOperations implements OperationsPort {
     return this.#longWork.once(caller, idempotency, work);
   }
 
-  announce(url: string): Promise<void> {
-    return this.#options.servers.listensAt(url);
-  }
+  readonly announce: OperationsPort['announce'] = (url) => this.#options.servers.listensAt(url);
 }

@@ -4,7 +4,6 @@ import {
   type FoundMcpSession,
   type McpSession,
   type McpSessionStore,
-  type OpenedMcpSession,
   freeName,
   tooManySubscriptions,
 } from './port.js';
@@ -25,7 +24,7 @@ export class MemoryMcpSessions implements McpSessionStore {
     this.#limits = limits;
   }
 
-  async open(session: Omit<McpSession, 'agent'>, names: readonly string[]): Promise<OpenedMcpSession> {
+  readonly open: McpSessionStore['open'] = async (session, names) => {
     this.#removeIdle();
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#limits;
     const ofUser = [...this.#sessions.values()].filter(({ user }) => user === session.user);
@@ -40,9 +39,9 @@ export class MemoryMcpSessions implements McpSessionStore {
     const agent = freeName(names, new Set(ofUser.map((other) => other.agent)));
     this.#sessions.set(session.id, { ...session, agent, version: 1, usedMs, subscriptions: new Set() });
     return { agent, ended: [...ended, ...others].map(({ id }) => id) };
-  }
+  };
 
-  async find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]> {
+  readonly find: McpSessionStore['find'] = async (known) => {
     this.#removeIdle();
     const found: FoundMcpSession[] = [];
     for (const [id, version] of known) {
@@ -56,33 +55,33 @@ export class MemoryMcpSessions implements McpSessionStore {
       found.push({ ...session, changed });
     }
     return found;
-  }
+  };
 
-  async subscribe(id: string, uri: string): Promise<void> {
+  readonly subscribe: McpSessionStore['subscribe'] = async (id, uri) => {
     const session = this.#sessions.get(id);
     if (session === undefined || session.subscriptions.has(uri)) return;
     if (session.subscriptions.size >= this.#limits.mcpSubscriptionsMax)
       throw tooManySubscriptions(this.#limits);
     session.subscriptions.add(uri);
     session.version += 1;
-  }
+  };
 
-  async unsubscribe(id: string, uri: string): Promise<void> {
+  readonly unsubscribe: McpSessionStore['unsubscribe'] = async (id, uri) => {
     const session = this.#sessions.get(id);
     if (session?.subscriptions.delete(uri) === true) session.version += 1;
-  }
+  };
 
   /** This server runs all requests, so one that it does not know has ended. */
-  async cancel(): Promise<void> {}
+  readonly cancel: McpSessionStore['cancel'] = async () => {};
 
-  async rename(id: string, agent: string): Promise<void> {
+  readonly rename: McpSessionStore['rename'] = async (id, agent) => {
     const session = this.#sessions.get(id);
     if (session !== undefined) session.agent = agent;
-  }
+  };
 
-  async end(id: string): Promise<void> {
+  readonly end: McpSessionStore['end'] = async (id) => {
     this.#sessions.delete(id);
-  }
+  };
 
   #removeIdle(): void {
     const oldestMs = performance.now() - this.#limits.mcpSessionIdleSeconds * 1_000;

@@ -1,28 +1,17 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
-import { type Cancellation } from '../../core/waiting/cancellation.js';
 import {
   checkVersion,
   idCollision,
   mergeDocument,
   resultOf,
 } from '../../datastore/documents/merge-document.js';
-import {
-  type DocumentRecord,
-  type KeySummary,
-  type NamespaceSummary,
-  type Scope,
-} from '../../datastore/model.js';
+import { type DocumentRecord, type Scope } from '../../datastore/model.js';
 import {
   type AccessRead,
-  type BatchResult,
-  type ClearStep,
   type DataCapabilities,
   type DocumentStore,
   type DocumentWrite,
-  type ExportPage,
-  type KeyRange,
   PartlyRecorded,
-  type WriteBatch,
   type WriteResult,
 } from '../../datastore/port.js';
 import { documentId } from '../../datastore/documents/document-id.js';
@@ -87,17 +76,17 @@ export class CouchDataStore implements DocumentStore {
     await this.#namespaces.prepare();
   }
 
-  async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
+  readonly get: DocumentStore['get'] = async (scope, key) => {
     const document = await this.#client.get(this.#database, couchId(scope, key));
     return document === undefined ? undefined : this.#visible(scope, document);
-  }
+  };
 
-  async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
+  readonly getMany: DocumentStore['getMany'] = async (scope, keys) => {
     const documents = await this.#writes.look(keys.map((key) => couchId(scope, key)));
     return documents.map((document) => (document === undefined ? undefined : this.#visible(scope, document)));
-  }
+  };
 
-  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+  readonly write: DocumentStore['write'] = async (scope, batch) => {
     await this.#namespaces.ensureIndexed(scope);
     const sets = await this.#writes.settle(scope, batch.sets, (write, document) =>
       this.#merged(scope, write, document),
@@ -114,41 +103,31 @@ export class CouchDataStore implements DocumentStore {
       batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)),
     );
     return { sets, deletes };
-  }
+  };
 
-  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+  readonly listKeys: DocumentStore['listKeys'] = async (scope, range) => {
     const documents = await this.#ranges.live(scope, range, summaryFields);
     const entries = documents.map((document) => ({
       key: String(document['key']),
       summary: summaryOf(document),
     }));
-    return keySummaries(entries, (keys) => this.getMany(scope, keys));
-  }
+    return keySummaries(entries, async (keys) => this.getMany(scope, keys));
+  };
 
-  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
-    return (await this.#ranges.live(scope, range)).map(fromCouch);
-  }
+  readonly listDocuments: DocumentStore['listDocuments'] = async (scope, range) =>
+    (await this.#ranges.live(scope, range)).map(fromCouch);
 
-  async listNamespaces(
-    user: string,
-    after: string | null,
-    limit: number,
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
+  readonly listNamespaces: DocumentStore['listNamespaces'] = async (user, after, limit, signal) => {
     await this.#agents.flush();
     return this.#namespaces.list(user, after, limit, signal);
-  }
+  };
 
-  async describeNamespaces(
-    user: string,
-    names: readonly string[],
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
+  readonly describeNamespaces: DocumentStore['describeNamespaces'] = async (user, names, signal) => {
     await this.#agents.flush();
     return this.#namespaces.summaries(user, names, signal);
-  }
+  };
 
-  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+  readonly clearStep: DocumentStore['clearStep'] = async (scope, after, limit) => {
     await this.#adoption.settle(scope, after === null);
     const page = await this.#ranges.page(scope, { prefix: '', after, limit }, [
       '_id',
@@ -179,9 +158,9 @@ export class CouchDataStore implements DocumentStore {
       deleted: removed.filter((outcome) => outcome === true).length,
       after: isLast ? null : String(page.at(-1)?.['key']),
     };
-  }
+  };
 
-  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+  readonly recordAccess: DocumentStore['recordAccess'] = async (reads) => {
     const scopes = new Map(reads.map(({ scope }) => [`${scope.user}\n${scope.namespace}`, scope]));
     let unrecorded = [...reads];
     for (const scope of scopes.values()) {
@@ -209,24 +188,24 @@ export class CouchDataStore implements DocumentStore {
         own.flatMap(({ agents }) => agents),
       );
     }
-  }
+  };
 
-  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+  readonly exportPage: DocumentStore['exportPage'] = async (after, limit) => {
     const page = await this.#client.allAfter(this.#database, after, limit);
     const documents = page
       .filter((document) => isDocument(document) && isLiveDocument(document, this.#nowMs()))
       .map(fromCouch);
     return { documents, after: page.length < limit ? null : (page.at(-1)?._id ?? null) };
-  }
+  };
 
-  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+  readonly heldByOthers: NonNullable<DocumentStore['heldByOthers']> = async (documents) => {
     const found = await this.#writes.look(documents.map((record) => couchId(scopeOf(record), record.key)));
     return documents.filter(
       (record, index) => found[index] !== undefined && !isOf(scopeOf(record), found[index]),
     );
-  }
+  };
 
-  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+  readonly restore: DocumentStore['restore'] = async (documents) => {
     for (const record of documents) await this.#namespaces.ensureIndexed(scopeOf(record));
     const scopes = new Map(
       documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]),
@@ -250,9 +229,9 @@ export class CouchDataStore implements DocumentStore {
         ]),
       );
     }
-  }
+  };
 
-  async sweepExpired(limit: number): Promise<number> {
+  readonly sweepExpired: NonNullable<DocumentStore['sweepExpired']> = async (limit) => {
     const selector = { expiresAt: { $gte: '', $lte: expiryOfMs(this.#nowMs()) } };
     const expired = await this.#client.find(this.#database, {
       selector,
@@ -262,15 +241,15 @@ export class CouchDataStore implements DocumentStore {
     });
     // A document that was written meanwhile conflicts, and stays.
     return (await this.#writes.bulk(expired.map(deleted))).filter(({ error }) => error === undefined).length;
-  }
+  };
 
-  async close(): Promise<void> {
+  readonly close: DocumentStore['close'] = async () => {
     try {
       await this.#agents.flush();
     } finally {
       this.#client.close();
     }
-  }
+  };
 
   /** The document after a write. */
   #merged(

@@ -115,13 +115,10 @@ export class CouchNamespaces implements AgentsStore {
     this.#ensured.set(id, true);
   }
 
-  add(scope: Scope, agents: readonly string[]): Promise<void> {
-    return this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]);
-  }
+  readonly add: AgentsStore['add'] = (scope, agents) =>
+    this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]);
 
-  remove(scope: Scope): Promise<void> {
-    return this.#changeAgents(scope, () => []);
-  }
+  readonly remove: AgentsStore['remove'] = (scope) => this.#changeAgents(scope, () => []);
 
   #nameQuery(user: string, after: string | null): Parameters<CouchClient['find']>[1] {
     return {

@@ -3,17 +3,8 @@
  * export.
  */
 import { idCollision } from '../../datastore/documents/merge-document.js';
-import { type DocumentRecord, type KeySummary, type Scope } from '../../datastore/model.js';
-import type {
-  AccessRead,
-  BatchResult,
-  ClearStep,
-  DataCapabilities,
-  DocumentStore,
-  ExportPage,
-  KeyRange,
-  WriteBatch,
-} from '../../datastore/port.js';
+import { type DocumentRecord, type Scope } from '../../datastore/model.js';
+import type { DataCapabilities, DocumentStore } from '../../datastore/port.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';
 import { storeCapabilities } from '../capabilities.js';
@@ -70,16 +61,15 @@ export class DynamodbDataStore implements DocumentStore {
     this.#namespaceSources = { reads: this.#namespaces, agents: this.#agents };
   }
 
-  async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
-    return this.#reads.visible(scope, await this.#reads.item(scope, key));
-  }
+  readonly get: DocumentStore['get'] = async (scope, key) =>
+    this.#reads.visible(scope, await this.#reads.item(scope, key));
 
-  async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
+  readonly getMany: DocumentStore['getMany'] = async (scope, keys) => {
     const items = await this.#reads.items(scope, keys);
     return keys.map((key) => this.#reads.visible(scope, items.get(key)));
-  }
+  };
 
-  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+  readonly write: DocumentStore['write'] = async (scope, batch) => {
     const seen =
       batch.sets.length > 1
         ? await this.#reads.items(
@@ -99,18 +89,18 @@ export class DynamodbDataStore implements DocumentStore {
       batch.sets.map(({ agent }, index) => (sets[index] instanceof Error ? null : agent)),
     );
     return { sets, deletes };
-  }
+  };
 
-  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+  readonly listKeys: DocumentStore['listKeys'] = async (scope, range) => {
     const entries: Item[] = [];
     for await (const page of this.#reads.entries(scope, range)) {
       entries.push(...page.filter((entry) => this.#reads.isLive(entry)));
       if (entries.length >= range.limit) break;
     }
     return entries.slice(0, range.limit).map(toSummary);
-  }
+  };
 
-  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+  readonly listDocuments: DocumentStore['listDocuments'] = async (scope, range) => {
     const documents: DocumentRecord[] = [];
     for await (const page of this.#reads.entries(scope, range)) {
       const records = await this.getMany(
@@ -121,7 +111,7 @@ export class DynamodbDataStore implements DocumentStore {
       if (documents.length >= range.limit) break;
     }
     return documents.slice(0, range.limit);
-  }
+  };
 
   listNamespaces: DocumentStore['listNamespaces'] = (...wanted) =>
     listNamespaces(this.#namespaceSources, ...wanted);
@@ -129,7 +119,7 @@ export class DynamodbDataStore implements DocumentStore {
   describeNamespaces: DocumentStore['describeNamespaces'] = (...wanted) =>
     describeNamespaces(this.#namespaceSources, ...wanted);
 
-  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+  readonly clearStep: DocumentStore['clearStep'] = async (scope, after, limit) => {
     if (after === null) await this.#adoption.settle(scope, true);
     const entries: Item[] = [];
     for await (const page of this.#reads.entries(scope, { prefix: '', after, limit })) {
@@ -145,7 +135,7 @@ export class DynamodbDataStore implements DocumentStore {
     // Documents that were written behind the steps have their agents there.
     if (isLast && (await this.#isEmpty(scope))) await this.#agents.forget(scope);
     return { deleted: deleted.filter(Boolean).length, after: isLast ? null : (step.at(-1) ?? null) };
-  }
+  };
 
   async #isEmpty(scope: Scope): Promise<boolean> {
     for await (const page of this.#reads.entries(scope, { prefix: '', after: null, limit: 1 }))
@@ -153,14 +143,14 @@ export class DynamodbDataStore implements DocumentStore {
     return true;
   }
 
-  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+  readonly recordAccess: DocumentStore['recordAccess'] = async (reads) => {
     await recordEach(reads, this.#limits.backendInFlightMax, (read) =>
       recordAccess(this.#client, this.#tables.documents, read),
     );
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
-  }
+  };
 
-  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+  readonly exportPage: DocumentStore['exportPage'] = async (after, limit) => {
     // A cursor can be forged.
     if (after !== null && Buffer.byteLength(after) > idBytesMax) throw invalidCursor();
     const { Items = [], LastEvaluatedKey } = await this.#client.call('Scan', {
@@ -171,17 +161,17 @@ export class DynamodbDataStore implements DocumentStore {
     });
     const documents = Items.filter((item) => this.#reads.isLive(item)).map(fromItem);
     return { documents, after: LastEvaluatedKey?.['_id']?.S ?? null };
-  }
+  };
 
-  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+  readonly heldByOthers: NonNullable<DocumentStore['heldByOthers']> = async (documents) => {
     const owners = await this.#reads.owners(documents);
     return documents.filter((record) => {
       const owner = owners.get(idOf(scopeOf(record), record.key));
       return owner !== undefined && !isOf(scopeOf(record), owner);
     });
-  }
+  };
 
-  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+  readonly restore: DocumentStore['restore'] = async (documents) => {
     checkIds(documents);
     const items = new Map(
       documents.map((record) => [idOf(scopeOf(record), record.key), toItem(record, newWriteId())]),
@@ -198,16 +188,16 @@ export class DynamodbDataStore implements DocumentStore {
         record.updatedByAgent,
         record.lastAccessedByAgent,
       ]);
-  }
+  };
 
-  async close(): Promise<void> {
+  readonly close: DocumentStore['close'] = async () => {
     this.#adoption.close();
     try {
       await this.#agents.flush();
     } finally {
       this.#client.close();
     }
-  }
+  };
 }
 
 /** Batches are not atomic: each key has its own result. */

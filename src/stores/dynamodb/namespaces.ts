@@ -1,8 +1,6 @@
 /** Namespaces on DynamoDB: their names, their totals, and the agents that worked in them. */
-import type { Cancellation } from '../../core/waiting/cancellation.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { compareCodePoints } from '../../datastore/documents/code-point-order.js';
-import type { NamespaceSummary, Scope } from '../../datastore/model.js';
 import type { AgentsStore } from '../namespace-agents.js';
 import type { StoreOptions } from '../options.js';
 import { type NamespaceReads, addKey, emptySummary } from '../summaries.js';
@@ -24,7 +22,7 @@ export class DynamodbNamespaces implements NamespaceReads {
     this.#limits = limits;
   }
 
-  async next(user: string, after: string | null): Promise<string | undefined> {
+  readonly next: NamespaceReads['next'] = async (user, after) => {
     const { Items = [] } = await this.#client.call('Query', {
       TableName: this.#tables.documents,
       IndexName: this.#tables.seedIndex,
@@ -39,10 +37,10 @@ export class DynamodbNamespaces implements NamespaceReads {
       Limit: 1,
     });
     return Items[0]?.['namespace']?.S;
-  }
+  };
 
   /** Adds up the entries of the index, which hold no values. */
-  async summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary> {
+  readonly summarise: NamespaceReads['summarise'] = async (scope, signal) => {
     const summary = emptySummary(scope);
     for await (const page of this.#reads.entries(scope, {
       prefix: '',
@@ -59,7 +57,7 @@ export class DynamodbNamespaces implements NamespaceReads {
     });
     summary.agents = (kept?.['agents']?.SS ?? []).toSorted(compareCodePoints);
     return summary;
-  }
+  };
 }
 
 /** Agents are kept in the table of namespaces. */
@@ -72,7 +70,7 @@ export class DynamodbAgents implements AgentsStore {
     this.#table = table;
   }
 
-  async add(scope: Scope, agents: readonly string[]): Promise<void> {
+  readonly add: AgentsStore['add'] = async (scope, agents) => {
     await this.#client.call('UpdateItem', {
       TableName: this.#table,
       Key: namespaceKey(scope),
@@ -80,9 +78,9 @@ export class DynamodbAgents implements AgentsStore {
       ExpressionAttributeNames: { '#agents': 'agents' },
       ExpressionAttributeValues: { ':agents': { SS: [...agents] } },
     });
-  }
+  };
 
-  async remove(scope: Scope): Promise<void> {
+  readonly remove: AgentsStore['remove'] = async (scope) => {
     await this.#client.call('DeleteItem', { TableName: this.#table, Key: namespaceKey(scope) });
-  }
+  };
 }

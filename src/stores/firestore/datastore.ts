@@ -2,17 +2,8 @@
  * The data store on Firestore: batches with preconditions, lists from composite indexes, increments for
  * counted reads.
  */
-import { type DocumentRecord, type KeySummary, type Scope } from '../../datastore/model.js';
-import type {
-  AccessRead,
-  BatchResult,
-  ClearStep,
-  DataCapabilities,
-  DocumentStore,
-  ExportPage,
-  KeyRange,
-  WriteBatch,
-} from '../../datastore/port.js';
+import { type DocumentRecord, type KeySummary } from '../../datastore/model.js';
+import type { AccessRead, BatchResult, DataCapabilities, DocumentStore } from '../../datastore/port.js';
 import { expiryOfMs } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';
@@ -89,20 +80,18 @@ export class FirestoreDataStore implements DocumentStore {
     await this.#reads.found(this.#documents.where('userId', '==', nobody.user).orderBy('namespace').limit(1));
   }
 
-  async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
+  readonly get: DocumentStore['get'] = async (scope, key) => {
     const [record] = await this.getMany(scope, [key]);
     return record;
-  }
+  };
 
-  getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
-    return this.#reads.getMany(scope, keys);
-  }
+  readonly getMany: DocumentStore['getMany'] = (scope, keys) => this.#reads.getMany(scope, keys);
 
   /**
    * Writes the whole batch in one commit, on condition that no document was changed since it was read;
    * otherwise reads again.
    */
-  async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
+  readonly write: DocumentStore['write'] = async (scope, batch) => {
     const keys = [...batch.sets, ...batch.deletes].map(({ key }) => key);
     const writeId = newWriteId();
     let previous: BatchResult | undefined;
@@ -140,9 +129,9 @@ export class FirestoreDataStore implements DocumentStore {
       previous = result;
       if (attempts > 1) await backOff(Math.min(attempts - 1, 4), this.#limits);
     }
-  }
+  };
 
-  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+  readonly listKeys: DocumentStore['listKeys'] = async (scope, range) => {
     const summaries: KeySummary[] = [];
     for await (const page of this.#reads.pages(scope, range, summaryFields)) {
       const live = page.filter((snapshot) => this.#reads.isLive(snapshot));
@@ -150,9 +139,9 @@ export class FirestoreDataStore implements DocumentStore {
       if (summaries.length >= range.limit) break;
     }
     return summaries.slice(0, range.limit);
-  }
+  };
 
-  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+  readonly listDocuments: DocumentStore['listDocuments'] = async (scope, range) => {
     const documents: DocumentRecord[] = [];
     for await (const page of this.#reads.pages(scope, range)) {
       documents.push(
@@ -163,7 +152,7 @@ export class FirestoreDataStore implements DocumentStore {
       if (documents.length >= range.limit) break;
     }
     return documents.slice(0, range.limit);
-  }
+  };
 
   listNamespaces: DocumentStore['listNamespaces'] = (...wanted) =>
     listNamespaces(this.#namespaceSources, ...wanted);
@@ -171,7 +160,7 @@ export class FirestoreDataStore implements DocumentStore {
   describeNamespaces: DocumentStore['describeNamespaces'] = (...wanted) =>
     describeNamespaces(this.#namespaceSources, ...wanted);
 
-  async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
+  readonly clearStep: DocumentStore['clearStep'] = async (scope, after, limit) => {
     const page = await this.#reads.found(
       this.#reads
         .ordered(scope, { prefix: '', after })
@@ -187,9 +176,9 @@ export class FirestoreDataStore implements DocumentStore {
       deleted: deleted.filter((snapshot) => this.#reads.isLive(snapshot)).length,
       after: isLast ? null : String(page.at(-1)?.data()?.['key']),
     };
-  }
+  };
 
-  async recordAccess(reads: readonly AccessRead[]): Promise<void> {
+  readonly recordAccess: DocumentStore['recordAccess'] = async (reads) => {
     const seen = new Map<AccessRead, Snapshot | undefined>();
     const snapshots = await this.#reads.named(reads.map(({ scope, key }) => nameOf(scope, key)));
     for (const [index, read] of reads.entries()) seen.set(read, snapshots[index]);
@@ -199,9 +188,9 @@ export class FirestoreDataStore implements DocumentStore {
         await recordAccess(this.#documents, this.#values, this.#requests, read, snapshot);
     });
     for (const { scope, agents } of reads) await this.#agents.seen(scope, agents);
-  }
+  };
 
-  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+  readonly exportPage: DocumentStore['exportPage'] = async (after, limit) => {
     // A cursor can be forged.
     if (after !== null && !isLegalName(after)) throw invalidCursor();
     const ordered = this.#documents.orderBy('__name__').limit(limit);
@@ -211,17 +200,17 @@ export class FirestoreDataStore implements DocumentStore {
       .filter((fields) => isLiveDocument(fields, this.#nowMs()))
       .map(fromFields);
     return { documents, after: page.length < limit ? null : (page.at(-1)?.ref.id ?? null) };
-  }
+  };
 
-  async heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
+  readonly heldByOthers: NonNullable<DocumentStore['heldByOthers']> = async (documents) => {
     const found = await this.#reads.named(documents.map((record) => nameOf(scopeOf(record), record.key)));
     return documents.filter((record, index) => {
       const fields = found[index]?.data();
       return fields !== undefined && !isOf(scopeOf(record), fields);
     });
-  }
+  };
 
-  async restore(documents: readonly DocumentRecord[]): Promise<void> {
+  readonly restore: DocumentStore['restore'] = async (documents) => {
     checkIds(documents);
     for await (const commit of this.#commits.ofDocuments(documents))
       await this.#requests.run(() => commit.commit());
@@ -231,9 +220,9 @@ export class FirestoreDataStore implements DocumentStore {
         record.updatedByAgent,
         record.lastAccessedByAgent,
       ]);
-  }
+  };
 
-  async sweepExpired(limit: number): Promise<number> {
+  readonly sweepExpired: NonNullable<DocumentStore['sweepExpired']> = async (limit) => {
     const now = expiryOfMs(this.#nowMs());
     const expired = await this.#reads.found(
       this.#documents.where('expiresAt', '<=', now).orderBy('expiresAt').select('expiresAt').limit(limit),
@@ -242,13 +231,13 @@ export class FirestoreDataStore implements DocumentStore {
       deleteUnchanged(this.#requests, snapshot),
     );
     return swept.filter(Boolean).length;
-  }
+  };
 
-  async close(): Promise<void> {
+  readonly close: DocumentStore['close'] = async () => {
     try {
       await this.#agents.flush();
     } finally {
       await this.#requests.close();
     }
-  }
+  };
 }

@@ -1,24 +1,11 @@
 /** The data store on the kernel: the default backend. */
-import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
-import type {
-  AccessRead,
-  ClearStep,
-  DataBatch,
-  DataBatchResult,
-  DataCapabilities,
-  DataPort,
-  Decide,
-  ExportPage,
-  KeyRange,
-  StoredValue,
-  WriteResult,
-} from '../../../datastore/port.js';
-import type { Usage } from '../../../datastore/quota.js';
+import type { DocumentRecord, NamespaceSummary, Scope } from '../../../datastore/model.js';
+import type { DataCapabilities, DataPort, KeyRange } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
 import type { Entry, RangeOptions } from '../kernel/engine.js';
 import { keyAfterPrefix, keyBytesMax, prefixRange } from '../kernel/engine.js';
 import { keptBytes } from '../kept-answers.js';
-import { type DirectoryStep, step } from '../step.js';
+import { step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -87,40 +74,34 @@ export class DirectoryDataStore implements DataPort {
   }
 
   /** Reads one row, without the other fields and the counts. */
-  getValue(scope: Scope, key: string): StoredValue | undefined {
+  readonly getValue: DataPort['getValue'] = (scope, key) => {
     const store = this.#storeOf(scope);
     const rowKey = documentKey(scope, key);
     const row = store.get(families.documents, rowKey);
     if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
     return { valueJson: valueJsonOf(store, rowKey, row), accessCount: 0 };
-  }
+  };
 
-  getMany(scope: Scope, keys: readonly string[]): (DocumentRecord | undefined)[] {
-    return keys.map((key) => this.get(scope, key));
-  }
+  readonly getMany: DataPort['getMany'] = (scope, keys) => keys.map((key) => this.get(scope, key));
 
-  write(scope: Scope, batch: DataBatch): DirectoryStep<DataBatchResult> {
-    return step(this.#storeOf(scope), (tx) => this.verbs.write(tx, scope, batch));
-  }
+  readonly write: DataPort['write'] = (scope, batch) =>
+    step(this.#storeOf(scope), (tx) => this.verbs.write(tx, scope, batch));
 
-  modify(scope: Scope, key: string, decide: Decide): DirectoryStep<WriteResult> {
-    return step(this.#storeOf(scope), (tx) => this.verbs.modify(tx, scope, key, decide));
-  }
+  readonly modify: DataPort['modify'] = (scope, key, decide) =>
+    step(this.#storeOf(scope), (tx) => this.verbs.modify(tx, scope, key, decide));
 
-  requireVersion(scope: Scope, key: string, version: number): DirectoryStep<void> {
-    return step(this.#storeOf(scope), (tx) => this.verbs.requireVersion(tx, scope, key, version));
-  }
+  readonly requireVersion: DataPort['requireVersion'] = (scope, key, version) =>
+    step(this.#storeOf(scope), (tx) => this.verbs.requireVersion(tx, scope, key, version));
 
-  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
-    return this.#list(scope, range, ({ key, value }) => summaryOf(key, value));
-  }
+  readonly listKeys: DataPort['listKeys'] = async (scope, range) =>
+    this.#list(scope, range, ({ key, value }) => summaryOf(key, value));
 
-  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+  readonly listDocuments: DataPort['listDocuments'] = async (scope, range) => {
     const store = this.#storeOf(scope);
     return this.#list(scope, range, ({ key, value }) => readDocument(store, key, value));
-  }
+  };
 
-  listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
+  readonly listNamespaces: DataPort['listNamespaces'] = (user, after, limit) => {
     const store = this.#storeOf({ user });
     const bounds = prefixRange(userKey(user));
     const start =
@@ -140,16 +121,16 @@ export class DirectoryDataStore implements DataPort {
       if (agents >= rowsPerTurn) break;
     }
     return found;
-  }
+  };
 
-  describeNamespaces(user: string, names: readonly string[]): NamespaceSummary[] {
+  readonly describeNamespaces: DataPort['describeNamespaces'] = (user, names) => {
     const store = this.#storeOf({ user });
     return names.flatMap((namespace) => {
       const scope = { user, namespace };
       const row = store.get(families.namespaces, namespaceKey(scope));
       return row === undefined ? [] : [this.#describe(scope, row)];
     });
-  }
+  };
 
   #describe(scope: Scope, row: Buffer): NamespaceSummary {
     const agents = Array.from(
@@ -163,14 +144,10 @@ export class DirectoryDataStore implements DataPort {
     return { namespace: scope.namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
   }
 
-  clear(scope: Scope, after: string | null, limit: number): DirectoryStep<ClearStep> {
-    return step(this.#storeOf(scope), (tx) => this.verbs.clearStep(tx, scope, after, limit));
-  }
+  readonly clear: DataPort['clear'] = (scope, after, limit) =>
+    step(this.#storeOf(scope), (tx) => this.verbs.clearStep(tx, scope, after, limit));
 
-  async recordAccess(
-    reads: readonly AccessRead[],
-    onVisible?: (reads: readonly AccessRead[]) => void,
-  ): Promise<void> {
+  readonly recordAccess: DataPort['recordAccess'] = async (reads, onVisible) => {
     for (const store of this.#kernel.stores) {
       const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
       if (ofStore.length === 0) continue;
@@ -179,10 +156,10 @@ export class DirectoryDataStore implements DataPort {
         tx.onDurable(() => onVisible?.(ofStore));
       });
     }
-  }
+  };
 
   /** The position is the shard and the last row's key. */
-  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+  readonly exportPage: DataPort['exportPage'] = async (after, limit) => {
     const [, shardText = '', keyText = ''] = exportPosition.exec(after ?? '0.') ?? [];
     if (shardText === '' || keyText.length > 2 * keyBytesMax) throw invalidCursor();
     const shard = Number(shardText);
@@ -203,17 +180,17 @@ export class DirectoryDataStore implements DataPort {
         return { documents, after: `${shard}.${key.toString('hex')}` };
     }
     return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
-  }
+  };
 
-  usage(user: string): Usage {
+  readonly usage: DataPort['usage'] = (user) => {
     const [store, key] = [this.#storeOf({ user }), userKey(user)];
     const documents = readUsage(store, key);
     return { ...documents, sizeBytes: documents.sizeBytes + keptBytes(store, key) };
-  }
+  };
 
   /** One step for each shard. */
-  restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): DirectoryStep<void>[] {
-    return this.#kernel.stores.flatMap((store) => {
+  readonly restore: DataPort['restore'] = (documents, { isCounted = false } = {}) =>
+    this.#kernel.stores.flatMap((store) => {
       const ofStore = documents.filter(({ userId }) => this.#storeOf({ user: userId }) === store);
       if (ofStore.length === 0) return [];
       const restored = step(store, (tx) => {
@@ -221,17 +198,14 @@ export class DirectoryDataStore implements DataPort {
       });
       return [restored];
     });
-  }
 
   /** The row of a document is keyed by its owner. */
-  async heldByOthers(): Promise<DocumentRecord[]> {
-    return [];
-  }
+  readonly heldByOthers: DataPort['heldByOthers'] = async () => [];
 
   /** The kernel belongs to the caller that opened it. */
-  async close(): Promise<void> {
+  readonly close: DataPort['close'] = async () => {
     for (const store of this.#kernel.stores) await store.flush();
-  }
+  };
 
   #storeOf({ user }: Pick<Scope, 'user'>): Store {
     this.#checkUser(user);

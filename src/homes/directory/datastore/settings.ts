@@ -3,7 +3,6 @@ import type { Scope } from '../../../datastore/model.js';
 import {
   type NamespaceSettings,
   type NamespaceSettingsPort,
-  type SettingsChange,
   changedSettings,
   changesVectors,
   checkSettingsCount,
@@ -16,7 +15,7 @@ import { waitForVector } from '../find/vectors/rows.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { type DirectoryStep, step } from '../step.js';
+import { step } from '../step.js';
 import { dataFamilies as families, documentKey, namespaceKey } from './rows.js';
 
 /** The names are in the row too: its key has only a hash of the user. */
@@ -37,11 +36,10 @@ export class DirectoryNamespaceSettings implements NamespaceSettingsPort {
     this.#options = options;
   }
 
-  read(scope: Scope): NamespaceSettings {
-    return readSettings(this.#options.kernel.storeOf(userKey(scope.user)), namespaceKey(scope));
-  }
+  readonly read: NamespaceSettingsPort['read'] = (scope) =>
+    readSettings(this.#options.kernel.storeOf(userKey(scope.user)), namespaceKey(scope));
 
-  change(scope: Scope, change: SettingsChange): DirectoryStep<NamespaceSettings> {
+  readonly change: NamespaceSettingsPort['change'] = (scope, change) => {
     const { kernel, ensureUser } = this.#options;
     return step(kernel.storeOf(userKey(scope.user)), (tx) => {
       const before = readSettings(tx, namespaceKey(scope));
@@ -51,7 +49,7 @@ export class DirectoryNamespaceSettings implements NamespaceSettingsPort {
       checkSettingsCount(countOf(tx, scope.user, kernel.limits.namespaceSettingsMax + 1), kernel.limits);
       return after;
     });
-  }
+  };
 }
 
 export function readSettings(reader: Reader, key: Buffer): NamespaceSettings {

@@ -5,16 +5,7 @@ import { Slices, nextTurn } from '../../../core/waiting/yielding.js';
 import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { EntryName, FindKind } from '../../../find/model.js';
-import {
-  type FindPort,
-  type IndexAnswer,
-  type IndexSearch,
-  type IndexSize,
-  type OnReindexed,
-  type ReindexReport,
-  type ReindexScope,
-  type SearchedParts,
-} from '../../../find/port.js';
+import { type FindPort, type IndexSearch, type SearchedParts } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { type BegunSegment, type BegunWords, wordsBeginningWith } from '../../../find/segments/beginnings.js';
@@ -119,9 +110,9 @@ export class DirectoryFind implements FindPort {
     this.#openedAtMs = kernel.nowMs();
   }
 
-  useStore(current: CurrentDocuments): void {
+  readonly useStore: FindPort['useStore'] = (current) => {
     this.#current = current;
-  }
+  };
 
   start(): void {
     this.work.start();
@@ -133,9 +124,7 @@ export class DirectoryFind implements FindPort {
     await this.#reindexing.close();
   }
 
-  reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
-    return this.#reindexing.run(scope, onProgress);
-  }
+  readonly reindex: FindPort['reindex'] = (scope, onProgress) => this.#reindexing.run(scope, onProgress);
 
   /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
   examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
@@ -150,11 +139,9 @@ export class DirectoryFind implements FindPort {
     });
   }
 
-  async size(): Promise<IndexSize> {
-    return indexSize(this.#kernel);
-  }
+  readonly size: FindPort['size'] = async () => indexSize(this.#kernel);
 
-  async search(search: IndexSearch): Promise<IndexAnswer> {
+  readonly search: FindPort['search'] = async (search) => {
     const { data, tasks, messages } = search.parts;
     const covers = this.#covered(search.parts);
     const user = data?.user ?? tasks?.user;
@@ -168,7 +155,7 @@ export class DirectoryFind implements FindPort {
     const view = new IndexView(partitions, this.#filter(search, covers));
     const answer = await searchView(view, search, this.#limits);
     return { ...answer, isComplete: answer.isComplete && partitions.every(({ isComplete }) => isComplete) };
-  }
+  };
 
   #filter({ asOfMs }: IndexSearch, hasCollection: Covers): ViewFilter {
     // A later page must not count what expired since the first one, and must not show it either.

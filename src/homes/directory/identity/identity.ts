@@ -1,8 +1,7 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
 import { LRUCache } from 'lru-cache';
-import type { Step } from '../../../core/write.js';
 import { step } from '../step.js';
-import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
+import type { IdentityPort } from '../../../identity/port.js';
 import { tokenChange } from '../../../identity/announcements.js';
 import { type TokenRecord, isExpired, tooManyTokens } from '../../../identity/tokens.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -57,20 +56,18 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
-  checkUser(user: string): void {
+  readonly checkUser: IdentityPort['checkUser'] = (user) => {
     if (this.#knownUsers.get(user) === true) return;
     if (isKnownUser(this.#kernel.storeOf(userKey(user)), user)) this.#knownUsers.set(user, true);
-  }
+  };
 
-  createToken(record: TokenRecord, perUserMax: number): Step<TokenRecord> {
-    return step(this.#kernel.root, (tx) => createToken(tx, record, perUserMax));
-  }
+  readonly createToken: IdentityPort['createToken'] = (record, perUserMax) =>
+    step(this.#kernel.root, (tx) => createToken(tx, record, perUserMax));
 
-  async findToken(id: string): Promise<TokenRecord | undefined> {
-    return readToken(this.#kernel.root, Buffer.from(id, 'hex'));
-  }
+  readonly findToken: IdentityPort['findToken'] = async (id) =>
+    readToken(this.#kernel.root, Buffer.from(id, 'hex'));
 
-  async listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]> {
+  readonly listTokens: IdentityPort['listTokens'] = async (user, limit, afterId) => {
     const { root } = this.#kernel;
     return tokenIds(root, user, limit, afterId).flatMap((id) => {
       const record = readToken(root, id);
@@ -79,10 +76,10 @@ export class DirectoryIdentity implements IdentityPort {
         ? []
         : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
     });
-  }
+  };
 
-  revokeTokens(user: string, id: string | undefined): Step<string[]> {
-    return step(this.#kernel.root, (tx) => {
+  readonly revokeTokens: IdentityPort['revokeTokens'] = (user, id) =>
+    step(this.#kernel.root, (tx) => {
       return tokenIds(tx, user, Infinity, undefined).flatMap((tokenId) => {
         const record = readToken(tx, tokenId);
         if (record === undefined || record.user !== user) return [];
@@ -91,14 +88,11 @@ export class DirectoryIdentity implements IdentityPort {
         return [record.id];
       });
     });
-  }
 
   /** No other process writes into this directory. */
-  isCacheValid(): boolean {
-    return true;
-  }
+  readonly isCacheValid: IdentityPort['isCacheValid'] = () => true;
 
-  recordUses(uses: ReadonlyMap<string, number>): Step<void> {
+  readonly recordUses: IdentityPort['recordUses'] = (uses) => {
     return step(this.#kernel.root, (tx) => {
       for (const [id, atMs] of uses) {
         const key = Buffer.from(id, 'hex');
@@ -107,7 +101,7 @@ export class DirectoryIdentity implements IdentityPort {
           tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
       }
     });
-  }
+  };
 
   #remove(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
     removeToken(tx, record, kind);

@@ -2,23 +2,15 @@
 import type { Caller } from '../../../core/caller.js';
 import { documentDeleted, namespaceCleared } from '../../../datastore/changes.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
-import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
+import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import {
-  type AccessRead,
   type BatchResult,
-  type ClearStep,
-  type DataBatch,
-  type DataBatchResult,
   type DataCapabilities,
   type DataPort,
-  type Decide,
-  type ExportPage,
-  type KeyRange,
-  type StoredValue,
   type WriteResult,
   succeeded,
 } from '../../../datastore/port.js';
-import { type Usage, hasQuota } from '../../../datastore/quota.js';
+import { hasQuota } from '../../../datastore/quota.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
 import { wholeUsage } from '../write/kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
@@ -89,19 +81,13 @@ export class PostgresDataStore implements DataPort {
     this.#plainSets = new PlainSets(sql, nowMs);
   }
 
-  get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
-    return this.#reads.get(scope, key);
-  }
+  readonly get: DataPort['get'] = (scope, key) => this.#reads.get(scope, key);
 
-  getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
-    return this.#reads.getMany(scope, keys);
-  }
+  readonly getMany: DataPort['getMany'] = (scope, keys) => this.#reads.getMany(scope, keys);
 
-  getValue(scope: Scope, key: string): Promise<StoredValue | undefined> {
-    return this.get(scope, key);
-  }
+  readonly getValue: DataPort['getValue'] = (scope, key) => this.get(scope, key);
 
-  write(scope: Scope, batch: DataBatch): PostgresStep<DataBatchResult> {
+  readonly write: DataPort['write'] = (scope, batch) => {
     const locks = [...batch.sets, ...batch.deletes].map(({ key }) => lockOf(scope, key));
     const isPlain =
       batch.deletes.length + batch.gets.length === 0 &&
@@ -127,9 +113,9 @@ export class PostgresDataStore implements DataPort {
           }
         : undefined,
     );
-  }
+  };
 
-  modify(scope: Scope, key: string, decide: Decide): PostgresStep<WriteResult> {
+  readonly modify: DataPort['modify'] = (scope, key, decide) => {
     const run = async (work: Work): Promise<WriteResult> => {
       const { sets } = await this.#writeIn(work, scope, { key, decide });
       return succeeded(sets[0]);
@@ -141,35 +127,29 @@ export class PostgresDataStore implements DataPort {
       (caller) => this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
       this.#readAhead(scope, [key]),
     );
-  }
+  };
 
-  requireVersion(scope: Scope, key: string, version: number): PostgresStep<void> {
-    return new PostgresStep(
+  readonly requireVersion: DataPort['requireVersion'] = (scope, key, version) =>
+    new PostgresStep(
       [lockOf(scope, key)],
       (work) => requireDocumentVersion(work, scope, key, version),
       undefined,
       this.#readAhead(scope, [key]),
     );
-  }
 
-  listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
-    return this.#reads.listKeys(scope, range);
-  }
+  readonly listKeys: DataPort['listKeys'] = (scope, range) => this.#reads.listKeys(scope, range);
 
-  listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
-    return this.#reads.listDocuments(scope, range);
-  }
+  readonly listDocuments: DataPort['listDocuments'] = (scope, range) =>
+    this.#reads.listDocuments(scope, range);
 
-  listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
-    return this.#reads.listNamespaces(user, after, limit);
-  }
+  readonly listNamespaces: DataPort['listNamespaces'] = (user, after, limit) =>
+    this.#reads.listNamespaces(user, after, limit);
 
-  describeNamespaces(user: string, names: readonly string[]): Promise<NamespaceSummary[]> {
-    return this.#reads.describeNamespaces(user, names);
-  }
+  readonly describeNamespaces: DataPort['describeNamespaces'] = (user, names) =>
+    this.#reads.describeNamespaces(user, names);
 
-  clear(scope: Scope, after: string | null, limit: number): PostgresStep<ClearStep> {
-    return new PostgresStep([], async (work) => {
+  readonly clear: DataPort['clear'] = (scope, after, limit) =>
+    new PostgresStep([], async (work) => {
       const keys = await work.rows<{ key: string }>(
         `SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3
           ORDER BY key LIMIT $4 FOR UPDATE`,
@@ -188,21 +168,14 @@ export class PostgresDataStore implements DataPort {
       if (deleted > 0) work.announce(namespaceCleared(scope, deleted, after, through));
       return { deleted, after: through };
     });
-  }
 
-  recordAccess(reads: readonly AccessRead[]): Promise<void> {
-    return this.#access.record(reads);
-  }
+  readonly recordAccess: DataPort['recordAccess'] = (reads) => this.#access.record(reads);
 
-  exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    return this.#reads.exportPage(after, limit);
-  }
+  readonly exportPage: DataPort['exportPage'] = (after, limit) => this.#reads.exportPage(after, limit);
 
-  usage(user: string): Promise<Usage> {
-    return wholeUsage(this.#sql, user, documentsOf);
-  }
+  readonly usage: DataPort['usage'] = (user) => wholeUsage(this.#sql, user, documentsOf);
 
-  restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {
+  readonly restore: DataPort['restore'] = (documents, { isCounted = false } = {}) => {
     const locks = documents.map(({ userId: user, namespace, key }) => lockOf({ user, namespace }, key));
     return [
       new PostgresStep(locks, async (work) => {
@@ -211,18 +184,15 @@ export class PostgresDataStore implements DataPort {
         await restoreDocuments(work, documents, { isCounted });
       }),
     ];
-  }
+  };
 
   /** Always empty: the primary key begins with the owner, so owners cannot have the same id. */
-  async heldByOthers(): Promise<DocumentRecord[]> {
-    return [];
-  }
+  readonly heldByOthers: DataPort['heldByOthers'] = async () => [];
 
-  takeSweepTurn(intervalMs: number): Promise<boolean> {
-    return takeTurn(this.#sql, 'documents', intervalMs);
-  }
+  readonly takeSweepTurn: NonNullable<DataPort['takeSweepTurn']> = (intervalMs) =>
+    takeTurn(this.#sql, 'documents', intervalMs);
 
-  async sweepExpired(limit: number): Promise<number> {
+  readonly sweepExpired: NonNullable<DataPort['sweepExpired']> = async (limit) => {
     const swept = await this.#writer.transact(async (work) => {
       const gone = await work.rows<{ userId: string; namespace: string; key: string }>(
         `DELETE FROM agent_data_store WHERE ctid IN (
@@ -237,7 +207,7 @@ export class PostgresDataStore implements DataPort {
     });
     await mergeCounts(this.#sql, null);
     return swept;
-  }
+  };
 
   /** Settles unconfirmed read counts. The pool is closed by the home. */
   async close(): Promise<void> {

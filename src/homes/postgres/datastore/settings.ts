@@ -3,7 +3,6 @@ import type { Scope } from '../../../datastore/model.js';
 import {
   type NamespaceSettings,
   type NamespaceSettingsPort,
-  type SettingsChange,
   changedSettings,
   changesVectors,
   checkSettingsCount,
@@ -37,12 +36,10 @@ export class PostgresNamespaceSettings implements NamespaceSettingsPort {
     this.#limits = limits;
   }
 
-  read(scope: Scope): Promise<NamespaceSettings> {
-    return readSettings(this.#sql, scope);
-  }
+  readonly read: NamespaceSettingsPort['read'] = (scope) => readSettings(this.#sql, scope);
 
-  change(scope: Scope, change: SettingsChange): PostgresStep<NamespaceSettings> {
-    return new PostgresStep([], async (work) => {
+  readonly change: NamespaceSettingsPort['change'] = (scope, change) =>
+    new PostgresStep([], async (work) => {
       await work.rows(lockKeySql('findVectors'), [scope.user]);
       const after = changedSettings(await readSettings(work.sql, scope), change);
       await this.#users.ensure(work, scope.user);
@@ -54,7 +51,6 @@ export class PostgresNamespaceSettings implements NamespaceSettingsPort {
       checkSettingsCount(Number(row?.count), this.#limits);
       return after;
     });
-  }
 }
 
 export const settingsColumns = 'owner, collection, indexed, embed, embed_fields';

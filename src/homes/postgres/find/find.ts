@@ -5,15 +5,7 @@ import { checkWanted } from '../../../core/waiting/cancellation.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type { CurrentDocuments } from '../../../datastore/document-store/current-documents.js';
 import type { FindKind } from '../../../find/model.js';
-import {
-  type FindPort,
-  type IndexAnswer,
-  type IndexSearch,
-  type IndexSize,
-  type OnReindexed,
-  type ReindexReport,
-  type ReindexScope,
-} from '../../../find/port.js';
+import { type FindPort, type IndexSearch } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { IndexView, type ViewFilter, type ViewedPartition } from '../../../find/segments/view.js';
@@ -97,9 +89,9 @@ export class PostgresFind implements FindPort {
     });
   }
 
-  useStore(current: CurrentDocuments): void {
+  readonly useStore: FindPort['useStore'] = (current) => {
     this.#current = current;
-  }
+  };
 
   start(): void {
     if (!this.#options.isOnlyRead) this.#rounds.start();
@@ -111,7 +103,7 @@ export class PostgresFind implements FindPort {
     await this.#reindexing.close();
   }
 
-  async search(search: IndexSearch): Promise<IndexAnswer> {
+  readonly search: FindPort['search'] = async (search) => {
     const { limits, messages } = this.#options;
     const { parts } = search;
     const owners = new Set<string>();
@@ -144,7 +136,7 @@ export class PostgresFind implements FindPort {
       const answer = await searchView(new IndexView(partitions, filter), search, limits);
       return { ...answer, isComplete: answer.isComplete && isComplete };
     }
-  }
+  };
 
   /** Files everything that is marked now, so that a test or a bench can measure the filed index. */
   async fileAll(): Promise<void> {
@@ -155,9 +147,7 @@ export class PostgresFind implements FindPort {
     }
   }
 
-  reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport> {
-    return this.#reindexing.run(scope, onProgress);
-  }
+  readonly reindex: FindPort['reindex'] = (scope, onProgress) => this.#reindexing.run(scope, onProgress);
 
   /** Compares the index with the records. With `repair`, what differs is marked to be filed again. */
   examine(repair: boolean, onProgress?: OnProgress): AsyncGenerator<ExaminedFinding> {
@@ -174,7 +164,7 @@ export class PostgresFind implements FindPort {
     });
   }
 
-  async size(): Promise<IndexSize> {
+  readonly size: FindPort['size'] = async () => {
     const [row] = await query<{ waiting: string; segments: string; bytes: string }>(
       this.#options.sql,
       `SELECT (SELECT count(*) FROM find.marks) AS waiting, (SELECT count(*) FROM find.segments) AS segments,
@@ -186,7 +176,7 @@ export class PostgresFind implements FindPort {
       segments: Number(row?.segments ?? 0),
       bytes: Number(row?.bytes ?? 0),
     };
-  }
+  };
 
   /** The search finds waiting things too, but it reads each of them. Many are filed first, once for all searches. */
   async #gather(

@@ -3,7 +3,7 @@ import { operatorCaller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Writer, writeOne } from '../../../core/write.js';
 import { tokenChange } from '../../../identity/announcements.js';
-import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
+import type { IdentityPort } from '../../../identity/port.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, query } from '../database/connection.js';
@@ -53,15 +53,11 @@ export class PostgresIdentity implements IdentityPort {
     this.removals = new Removals(options);
   }
 
-  isCacheValid(): boolean {
-    return this.removals.isReceiving();
-  }
+  readonly isCacheValid: IdentityPort['isCacheValid'] = () => this.removals.isReceiving();
 
-  checkUser(user: string): void | Promise<void> {
-    return this.#spellings.check(this.#sql, user);
-  }
+  readonly checkUser: IdentityPort['checkUser'] = (user) => this.#spellings.check(this.#sql, user);
 
-  createToken(record: TokenRecord, perUserMax: number): PostgresStep<TokenRecord> {
+  readonly createToken: IdentityPort['createToken'] = (record, perUserMax) => {
     const userId = userIdOf(record.user);
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       await this.#spellings.check(work.sql, record.user);
@@ -75,9 +71,9 @@ export class PostgresIdentity implements IdentityPort {
       await insertToken(work, record, null);
       return record;
     });
-  }
+  };
 
-  async findToken(id: string): Promise<TokenRecord | undefined> {
+  readonly findToken: IdentityPort['findToken'] = async (id) => {
     const [row] = await query<Row>(
       this.#sql,
       `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1
@@ -85,9 +81,9 @@ export class PostgresIdentity implements IdentityPort {
       [id, tokenOwnerId(id)],
     );
     return row === undefined ? undefined : tokenOf(row);
-  }
+  };
 
-  async listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]> {
+  readonly listTokens: IdentityPort['listTokens'] = async (user, limit, afterId) => {
     await this.checkUser(user);
     const rows = await query<Row>(
       this.#sql,
@@ -99,9 +95,9 @@ export class PostgresIdentity implements IdentityPort {
       record: tokenOf(row),
       lastUsedAtMs: numberOrNull(row, 'last_used_at') ?? undefined,
     }));
-  }
+  };
 
-  revokeTokens(user: string, id: string | undefined): PostgresStep<string[]> {
+  readonly revokeTokens: IdentityPort['revokeTokens'] = (user, id) => {
     const userId = userIdOf(user);
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       const gone = await work.rows<Row>(
@@ -111,10 +107,10 @@ export class PostgresIdentity implements IdentityPort {
       );
       return this.#removed(work, gone, 'token.revoked');
     });
-  }
+  };
 
   /** A token that was revoked meanwhile leaves nothing behind. */
-  recordUses(uses: ReadonlyMap<string, number>): PostgresStep<void> {
+  readonly recordUses: IdentityPort['recordUses'] = (uses) => {
     // In one order for all servers, so that two of them do not wait for each other.
     const ids = [...uses.keys()].toSorted();
     return new PostgresStep([], async (work) => {
@@ -126,7 +122,7 @@ export class PostgresIdentity implements IdentityPort {
         [ids, ids.map((id) => time(uses.get(id) ?? 0)), ids.map(tokenOwnerId)],
       );
     });
-  }
+  };
 
   /** Removes tokens that have expired, a few in each write. */
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {

@@ -4,9 +4,7 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import {
   type FoundMcpSession,
-  type McpSession,
   type McpSessionStore,
-  type OpenedMcpSession,
   freeName,
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
@@ -48,10 +46,7 @@ export class PostgresMcpSessions implements McpSessionStore {
     this.#options = options;
   }
 
-  async open(
-    { id, user, owner, client, protocolVersion }: Omit<McpSession, 'agent'>,
-    names: readonly string[],
-  ): Promise<OpenedMcpSession> {
+  readonly open: McpSessionStore['open'] = async ({ id, user, owner, client, protocolVersion }, names) => {
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#options.limits;
     return transaction(this.#options.sql, async (tx) => {
       // One at a time: two servers that count at once would both find room.
@@ -82,9 +77,9 @@ export class PostgresMcpSessions implements McpSessionStore {
       );
       return { agent, ended: [...ended, ...others].map((row) => row.id) };
     });
-  }
+  };
 
-  async find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]> {
+  readonly find: McpSessionStore['find'] = async (known) => {
     const { sql, limits, onError } = this.#options;
     const rows = await query<SessionRow>(
       sql,
@@ -107,9 +102,9 @@ export class PostgresMcpSessions implements McpSessionStore {
     if (unnoted.length > 0)
       this.#noteUse(unnoted).catch((error: unknown) => onError(error, 'noting the use of MCP sessions'));
     return rows.map(sessionOf);
-  }
+  };
 
-  async subscribe(id: string, uri: string): Promise<void> {
+  readonly subscribe: McpSessionStore['subscribe'] = async (id, uri) => {
     const { sql, limits } = this.#options;
     const added = await query(
       sql,
@@ -124,18 +119,18 @@ export class PostgresMcpSessions implements McpSessionStore {
       [id, uri],
     );
     if (without.length > 0) throw tooManySubscriptions(limits);
-  }
+  };
 
-  async unsubscribe(id: string, uri: string): Promise<void> {
+  readonly unsubscribe: McpSessionStore['unsubscribe'] = async (id, uri) => {
     await query(
       this.#options.sql,
       `UPDATE cluster.mcp_sessions SET subscriptions = array_remove(subscriptions, $2), version = version + 1
         WHERE id = $1 AND $2 = ANY (subscriptions)`,
       [id, uri],
     );
-  }
+  };
 
-  async cancel(id: string, requestId: string | number): Promise<void> {
+  readonly cancel: McpSessionStore['cancel'] = async (id, requestId) => {
     await query(
       this.#options.sql,
       `UPDATE cluster.mcp_sessions SET version = version + 1, cancelled = (
@@ -146,15 +141,15 @@ export class PostgresMcpSessions implements McpSessionStore {
       // As text in the JSON, which cannot hold every character of an id.
       [id, JSON.stringify(requestId), cancelledKept],
     );
-  }
+  };
 
-  async rename(id: string, agent: string): Promise<void> {
+  readonly rename: McpSessionStore['rename'] = async (id, agent) => {
     await query(this.#options.sql, 'UPDATE cluster.mcp_sessions SET agent = $2 WHERE id = $1', [id, agent]);
-  }
+  };
 
-  async end(id: string): Promise<void> {
+  readonly end: McpSessionStore['end'] = async (id) => {
     await query(this.#options.sql, 'DELETE FROM cluster.mcp_sessions WHERE id = $1', [id]);
-  }
+  };
 
   /** Removes what is idle: one server in each interval. */
   async sweep(isOver: () => boolean): Promise<void> {

@@ -1,48 +1,15 @@
 /** Messaging: the port. Identities and rooms are in PostgreSQL, everything that expires is in Redis. */
 import { importNotice } from '../../../messaging/messages/imports.js';
-import type {
-  Block,
-  DirectMessage,
-  Identity,
-  IdentityKey,
-  IdentityLink,
-  Message,
-  Room,
-  Totals,
-} from '../../../messaging/model.js';
+import type { Room } from '../../../messaging/model.js';
 import type {
   Delivered,
   Delivery,
-  HealthCheck,
-  KeptFor,
   KeptIdentity,
-  KeyRotation,
-  MessageBasis,
   MessagingCapabilities,
   MessagingPort,
-  NewDirectMessage,
-  NewIdentity,
-  NewMessage,
-  NewRoom,
-  BlockPage,
-  CountedRequest,
-  NonceClaim,
-  Notice,
   OpeningMessage,
-  Opened,
-  Page,
-  ProfileUpdate,
-  RateKey,
-  RoomName,
-  RoomUpdate,
-  SealedIdentity,
-  SearchQuery,
-  SearchResult,
-  Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
-import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type { Step } from '../../../core/write.js';
@@ -81,9 +48,7 @@ export class PostgresMessaging implements MessagingPort {
     if (redis.isCluster) searchRepair.start();
   }
 
-  nowMs(): number {
-    return this.#options.nowMs();
-  }
+  readonly nowMs: MessagingPort['nowMs'] = () => this.#options.nowMs();
 
   /** Requests of callers over all servers, which Redis counts too. */
   get requestRates(): RequestRates {
@@ -92,9 +57,7 @@ export class PostgresMessaging implements MessagingPort {
 
   // Identities
 
-  register(input: NewIdentity): PostgresStep<{ identity: Identity; created: boolean }> {
-    return this.#parts.identities.register(input);
-  }
+  readonly register: MessagingPort['register'] = (input) => this.#parts.identities.register(input);
 
   keepFirst<Result>(kept: readonly KeptIdentity[], given: Step<Result>): Step<Result> {
     if (kept.length === 0) return given;
@@ -106,9 +69,7 @@ export class PostgresMessaging implements MessagingPort {
     });
   }
 
-  kept(keptFor: KeptFor): Promise<SealedIdentity | undefined> {
-    return this.#parts.identities.kept(keptFor);
-  }
+  readonly kept: MessagingPort['kept'] = (keptFor) => this.#parts.identities.kept(keptFor);
 
   renameAgent(work: Work, agentId: string, name: string, linked: readonly string[]): Promise<void> {
     return this.#parts.identities.renameAgent(work, agentId, name, linked);
@@ -118,143 +79,100 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.identities.forgetKept(work, agentId);
   }
 
-  resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
-    return this.#parts.identities.resealKept(reseal);
-  }
+  readonly resealKept: MessagingPort['resealKept'] = (reseal) => this.#parts.identities.resealKept(reseal);
 
-  identity(id: string): Promise<Identity | undefined> {
-    return this.#parts.identities.get(id);
-  }
+  readonly identity: MessagingPort['identity'] = (id) => this.#parts.identities.get(id);
 
-  identities(ids: readonly string[]): Promise<Map<string, Identity>> {
-    return this.#parts.identities.many(ids);
-  }
+  readonly identities: MessagingPort['identities'] = (ids) => this.#parts.identities.many(ids);
 
-  updateProfile(id: string, profile: ProfileUpdate): PostgresStep<Identity | undefined> {
-    return this.#parts.identities.updateProfile(id, profile);
-  }
+  readonly updateProfile: MessagingPort['updateProfile'] = (id, profile) =>
+    this.#parts.identities.updateProfile(id, profile);
 
-  rotateKey(rotation: KeyRotation): PostgresStep<'rotated' | 'taken' | 'stale'> {
-    return this.#parts.identities.rotateKey(rotation);
-  }
+  readonly rotateKey: MessagingPort['rotateKey'] = (rotation) => this.#parts.identities.rotateKey(rotation);
 
-  keys(id: string): Promise<IdentityKey[]> {
-    return this.#parts.identities.keys(id);
-  }
+  readonly keys: MessagingPort['keys'] = (id) => this.#parts.identities.keys(id);
 
-  link(before: Identity, link: IdentityLink | null): PostgresStep<Identity> {
-    return this.#parts.identities.link(before, link);
-  }
+  readonly link: MessagingPort['link'] = (before, link) => this.#parts.identities.link(before, link);
 
   // Rooms
 
-  createRoom(room: NewRoom): PostgresStep<Room> {
-    return this.#parts.rooms.create(room);
-  }
+  readonly createRoom: MessagingPort['createRoom'] = (room) => this.#parts.rooms.create(room);
 
-  updateRoom(id: string, change: RoomUpdate, ifVersion?: number): PostgresStep<Room> {
-    return this.#parts.rooms.update(id, change, ifVersion);
-  }
+  readonly updateRoom: MessagingPort['updateRoom'] = (id, change, ifVersion) =>
+    this.#parts.rooms.update(id, change, ifVersion);
 
-  deleteRoom(id: string, ifVersion?: number): PostgresStep<boolean> {
-    return this.#parts.rooms.delete(id, ifVersion);
-  }
+  readonly deleteRoom: MessagingPort['deleteRoom'] = (id, ifVersion) =>
+    this.#parts.rooms.delete(id, ifVersion);
 
-  room(id: string): Promise<Room | undefined> {
-    return this.#parts.rooms.get(id);
-  }
+  readonly room: MessagingPort['room'] = (id) => this.#parts.rooms.get(id);
 
-  rooms(ids: readonly string[]): Promise<Map<string, Room>> {
-    return this.#parts.rooms.many(ids);
-  }
+  readonly rooms: MessagingPort['rooms'] = (ids) => this.#parts.rooms.many(ids);
 
-  ownRoom(owner: string, name: string): Promise<Room | undefined> {
-    return this.#parts.rooms.own(owner, name);
-  }
+  readonly ownRoom: MessagingPort['ownRoom'] = (owner, name) => this.#parts.rooms.own(owner, name);
 
-  publicRoomsNamed(name: string, limit: number): Promise<Room[]> {
-    return this.#parts.rooms.publicNamed(name, limit);
-  }
+  readonly publicRoomsNamed: MessagingPort['publicRoomsNamed'] = (name, limit) =>
+    this.#parts.rooms.publicNamed(name, limit);
 
   // Lists show the counters of rooms, which are changed right after a post.
 
-  async ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+  readonly ownRooms: MessagingPort['ownRooms'] = async (owner, after, limit) => {
     await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.listOwned(owner, after, limit);
-  }
+  };
 
-  roomKeyHash(id: string): Promise<string | null> {
-    return this.#parts.rooms.keyHash(id);
-  }
+  readonly roomKeyHash: MessagingPort['roomKeyHash'] = (id) => this.#parts.rooms.keyHash(id);
 
-  async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+  readonly publicRooms: MessagingPort['publicRooms'] = async (limit, offset) => {
     await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.listPublic(limit, offset);
-  }
+  };
 
-  async totals(): Promise<Totals> {
+  readonly totals: MessagingPort['totals'] = async () => {
     await this.#parts.feedOutbox.catchUp();
     return this.#parts.rooms.totals();
-  }
+  };
 
   // Messages
 
-  post(input: NewMessage, basis?: MessageBasis): PostgresStep<Delivered> {
-    return this.#sending.post(input, basis?.room);
-  }
+  readonly post: MessagingPort['post'] = (input, basis) => this.#sending.post(input, basis?.room);
 
-  postOpening(opening: OpeningMessage): PostgresStep<Opened> {
-    return this.#sending.postOpening(opening);
-  }
+  readonly postOpening: MessagingPort['postOpening'] = (opening) => this.#sending.postOpening(opening);
 
   openRoom(work: Work, opening: OpeningMessage): Promise<{ room: Room; created: boolean }> {
     return this.#sending.openRoom(work, opening);
   }
 
-  messages(room: RoomKeep, span: Span): Promise<Page<Message>> {
-    return this.#parts.messages.read(room, span);
-  }
+  readonly messages: MessagingPort['messages'] = (room, span) => this.#parts.messages.read(room, span);
 
-  message(room: RoomKeep, messageId: string): Promise<Message | undefined> {
-    return this.#parts.messages.find(room, messageId);
-  }
+  readonly message: MessagingPort['message'] = (room, messageId) =>
+    this.#parts.messages.find(room, messageId);
 
-  thread(room: RoomKeep, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
-    return this.#parts.messages.thread(room, rootId, afterMs, limit);
-  }
+  readonly thread: MessagingPort['thread'] = (room, rootId, afterMs, limit) =>
+    this.#parts.messages.thread(room, rootId, afterMs, limit);
 
-  deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
-    return this.#sending.deleteMessage(roomId, messageId);
-  }
+  readonly deleteMessage: MessagingPort['deleteMessage'] = (roomId, messageId) =>
+    this.#sending.deleteMessage(roomId, messageId);
 
-  search(query: SearchQuery): Promise<SearchResult> {
+  readonly search: MessagingPort['search'] = (query) => {
     const { redis, keys, messages } = this.#parts;
     const { limits, nowMs } = this.#options;
     return searchRedis({ redis, keys, limits, nowMs, messages }, query);
-  }
+  };
 
   /** Undefined, because another server can change a room or an inbox at any time. */
-  revision(): undefined {
-    return undefined;
-  }
+  readonly revision: MessagingPort['revision'] = () => undefined;
 
   // Direct messages
 
-  send(message: NewDirectMessage): PostgresStep<Delivered> {
-    return this.#sending.send(message);
-  }
+  readonly send: MessagingPort['send'] = (message) => this.#sending.send(message);
 
-  inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
-    return this.#parts.inboxes.read(agentId, span);
-  }
+  readonly inbox: MessagingPort['inbox'] = (agentId, span) => this.#parts.inboxes.read(agentId, span);
 
-  pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
-    return this.#parts.inboxes.pending(agentId, afterMs, limit);
-  }
+  readonly pending: MessagingPort['pending'] = (agentId, afterMs, limit) =>
+    this.#parts.inboxes.pending(agentId, afterMs, limit);
 
-  acknowledge(agentId: string, ids: readonly string[]): PostgresStep<number> {
-    return this.#sending.inRedis(() => this.#parts.inboxes.acknowledge(agentId, ids));
-  }
+  readonly acknowledge: MessagingPort['acknowledge'] = (agentId, ids) =>
+    this.#sending.inRedis(() => this.#parts.inboxes.acknowledge(agentId, ids));
 
   // Messages of commits
 
@@ -297,70 +215,54 @@ export class PostgresMessaging implements MessagingPort {
 
   // Guards
 
-  nonceUsed(agentId: string, nonce: string): Promise<boolean> {
-    return this.#parts.guards.nonceUsed(agentId, nonce);
-  }
+  readonly nonceUsed: MessagingPort['nonceUsed'] = (agentId, nonce) =>
+    this.#parts.guards.nonceUsed(agentId, nonce);
 
-  useNonce(agentId: string, nonce: string): PostgresStep<void> {
-    return this.#sending.inRedis(async () => {
+  readonly useNonce: MessagingPort['useNonce'] = (agentId, nonce) =>
+    this.#sending.inRedis(async () => {
       if (!(await this.#parts.guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
     });
-  }
 
-  claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim> {
-    return this.#parts.guards.claimNonce(agentId, nonce, counted);
-  }
+  readonly claimNonce: MessagingPort['claimNonce'] = (agentId, nonce, counted) =>
+    this.#parts.guards.claimNonce(agentId, nonce, counted);
 
-  takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
-    return this.#parts.guards.takeRate(key, limit, windowSeconds);
-  }
+  readonly takeRate: MessagingPort['takeRate'] = (key, limit, windowSeconds) =>
+    this.#parts.guards.takeRate(key, limit, windowSeconds);
 
-  returnRate(key: RateKey, windowSeconds: number): Promise<void> {
-    return this.#parts.guards.returnRate(key, windowSeconds);
-  }
+  readonly returnRate: MessagingPort['returnRate'] = (key, windowSeconds) =>
+    this.#parts.guards.returnRate(key, windowSeconds);
 
-  recordViolation(address: string): Promise<boolean> {
-    return this.#parts.guards.recordViolation(address);
-  }
+  readonly recordViolation: MessagingPort['recordViolation'] = (address) =>
+    this.#parts.guards.recordViolation(address);
 
-  async block(block: Block): Promise<void> {
+  readonly block: MessagingPort['block'] = async (block) => {
     await this.#parts.guards.block(block);
     await this.#parts.notices.blocked(block.address);
-  }
+  };
 
-  blockOf(address: string): Promise<Block | undefined> {
-    return this.#parts.guards.blockOf(address);
-  }
+  readonly blockOf: MessagingPort['blockOf'] = (address) => this.#parts.guards.blockOf(address);
 
-  blocks(after: string | null, limit: number): Promise<BlockPage> {
-    return this.#parts.guards.blocks(after, limit);
-  }
+  readonly blocks: MessagingPort['blocks'] = (after, limit) => this.#parts.guards.blocks(after, limit);
 
-  countBlocks(): Promise<number> {
-    return this.#parts.guards.countBlocks();
-  }
+  readonly countBlocks: MessagingPort['countBlocks'] = () => this.#parts.guards.countBlocks();
 
-  unblock(address: string): Promise<boolean> {
-    return this.#parts.guards.unblock(address);
-  }
+  readonly unblock: MessagingPort['unblock'] = (address) => this.#parts.guards.unblock(address);
 
   // Notices and health
 
-  subscribe(listener: (notice: Notice) => void): () => void {
-    return this.#parts.notices.listen(listener);
-  }
+  readonly subscribe: MessagingPort['subscribe'] = (listener) => this.#parts.notices.listen(listener);
 
-  async health(): Promise<Readonly<Record<string, HealthCheck>>> {
+  readonly health: MessagingPort['health'] = async () => {
     const { probes } = this.#parts;
     const [postgres, redis] = await Promise.all([probes.postgres.check(), probes.redis.check()]);
     return { postgres, redis };
-  }
+  };
 
-  async close(): Promise<void> {
+  readonly close: MessagingPort['close'] = async () => {
     const { redis, notices, searchRepair, feedOutbox } = this.#parts;
     notices.close();
     await searchRepair.close();
     await feedOutbox.close();
     closeRedis(redis);
-  }
+  };
 }

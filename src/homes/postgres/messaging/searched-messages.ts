@@ -20,7 +20,7 @@ export class PostgresSearchedMessages implements SearchedMessages {
     this.#limits = limits;
   }
 
-  async read(names: readonly EntryName[]): Promise<ReadMessage[]> {
+  readonly read: SearchedMessages['read'] = async (names) => {
     const kept = await this.#parts.rooms.many([...new Set(names.map(({ collection }) => collection))]);
     const messages: ReadMessage[] = [];
     for (const room of kept.values()) {
@@ -34,20 +34,20 @@ export class PostgresSearchedMessages implements SearchedMessages {
         messages.push({ message, expiresAtMs: message.tsMs + seconds * 1_000 });
     }
     return messages;
-  }
+  };
 
   /**
    * A post is acknowledged when Redis has it. Its mark follows with its row of the feed; if that failed, the row waits
    * in Redis. So a search first moves what waits.
    */
-  async markAll(rooms: readonly string[] | null): Promise<void> {
+  readonly markAll: SearchedMessages['markAll'] = async (rooms) => {
     const { feedOutbox, keys, redis } = this.#parts;
     if (rooms === null || !redis.isCluster) return feedOutbox.moveAll();
     for (const room of rooms) await feedOutbox.move(keys.roomFeedOutbox(room));
-  }
+  };
 
   /** Messages of a room with a key need the key, also for the owner. */
-  async readableRooms(owner: string | null): Promise<ReadonlySet<string>> {
+  readonly readableRooms: SearchedMessages['readableRooms'] = async (owner) => {
     const rows = await query<{ id: string }>(
       this.#sql,
       `SELECT id FROM rooms WHERE NOT is_private
@@ -56,7 +56,7 @@ export class PostgresSearchedMessages implements SearchedMessages {
       [owner],
     );
     return new Set(rows.map(({ id }) => id));
-  }
+  };
 
   async *all(): AsyncGenerator<EntryName> {
     const ids = await query<{ id: string }>(this.#sql, 'SELECT id FROM rooms ORDER BY id');

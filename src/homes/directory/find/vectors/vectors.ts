@@ -2,14 +2,7 @@
 import type { Limits } from '../../../../core/settings/limits.js';
 import { checkWanted } from '../../../../core/waiting/cancellation.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
-import type {
-  Backlog,
-  EmbeddedDocument,
-  VectorAnswer,
-  VectorPort,
-  VectorSearch,
-  WaitingDocument,
-} from '../../../../find/vectors/port.js';
+import type { VectorPort, VectorSearch, WaitingDocument } from '../../../../find/vectors/port.js';
 import { MostSimilar, isCovered } from '../../../../find/vectors/similarity.js';
 import { userKey } from '../../../../identity/user-key.js';
 import {
@@ -45,7 +38,7 @@ export class DirectoryVectors implements VectorPort {
     this.#limits = kernel.limits;
   }
 
-  async search(search: VectorSearch): Promise<VectorAnswer> {
+  readonly search: VectorPort['search'] = async (search) => {
     const store = this.#kernel.storeOf(userKey(search.user));
     const best = new MostSimilar(search);
     // Before the vectors are read: what waits then is not among them.
@@ -67,18 +60,14 @@ export class DirectoryVectors implements VectorPort {
       }
     }
     return { entries: best.inOrder(), isComplete: hasAll && best.compared <= search.limit };
-  }
+  };
 
   async *owners(): AsyncGenerator<string> {
     for (const store of this.#kernel.stores)
       for (const partition of partitionsIn(store, families.waiting)) yield partition.toString('hex');
   }
 
-  async take(
-    owner: string,
-    after: string | null,
-    limit: number,
-  ): Promise<{ documents: WaitingDocument[]; next: string | null }> {
+  readonly take: VectorPort['take'] = async (owner, after, limit) => {
     const partition = Buffer.from(owner, 'hex');
     const store = this.#kernel.storeOf(partition);
     const { gte, lt } = prefixRange(partition);
@@ -94,9 +83,9 @@ export class DirectoryVectors implements VectorPort {
         next: last?.key.toString('hex') ?? null,
       };
     }
-  }
+  };
 
-  async settle(owner: string, documents: readonly EmbeddedDocument[]): Promise<void> {
+  readonly settle: VectorPort['settle'] = async (owner, documents) => {
     const partition = Buffer.from(owner, 'hex');
     await this.#kernel.storeOf(partition).transact((tx) => {
       for (const { waiting, stored } of documents) {
@@ -115,18 +104,18 @@ export class DirectoryVectors implements VectorPort {
         tx.put(families.vectors, rowKey, encodeVector(stored, vector ?? null));
       }
     });
-  }
+  };
 
-  async release(): Promise<void> {}
+  readonly release: VectorPort['release'] = async () => {};
 
-  async adopt(space: string): Promise<void> {
+  readonly adopt: VectorPort['adopt'] = async (space) => {
     if (readSpace(this.#kernel.root) === space) return;
     await waitAllIn(this.#kernel.stores);
     // Last: after an interruption everything is noted again, and what has its vector keeps it.
     await this.#kernel.root.transact((tx) => putSpace(tx, space));
-  }
+  };
 
-  async backlog(): Promise<Backlog> {
+  readonly backlog: VectorPort['backlog'] = async () => {
     let [documents, oldestMs] = [0, Infinity];
     for (const store of this.#kernel.stores)
       for await (const { value } of rowsIn(store, families.waiting, {}, rowsPerCount)) {
@@ -134,7 +123,7 @@ export class DirectoryVectors implements VectorPort {
         oldestMs = Math.min(oldestMs, markedAtMs(value));
       }
     return { documents, oldestMs: documents === 0 ? null : oldestMs };
-  }
+  };
 
   #hasAllVectors(store: Store, search: VectorSearch): boolean {
     if (readSpace(this.#kernel.root) !== search.space) return false;

@@ -1,14 +1,7 @@
 /** Vectors in PostgreSQL: the port of searches by meaning. */
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../../../core/settings/limits.js';
-import type {
-  Backlog,
-  EmbeddedDocument,
-  VectorAnswer,
-  VectorPort,
-  VectorSearch,
-  WaitingDocument,
-} from '../../../../find/vectors/port.js';
+import type { VectorPort, VectorSearch } from '../../../../find/vectors/port.js';
 import { type PostgresSql, query } from '../../database/connection.js';
 import { takeTurn } from '../../database/turns.js';
 import type { PostgresWriter } from '../../write/writer.js';
@@ -42,7 +35,7 @@ export class PostgresVectors implements VectorPort {
       ? 'vectors are compared in the database by pgvector'
       : 'vectors are compared one by one; with the extension pgvector the database compares them';
 
-  async search(search: VectorSearch): Promise<VectorAnswer> {
+  readonly search: VectorPort['search'] = async (search) => {
     const { sql, limits } = this.#options;
     // Before the vectors are read: what waits then is not among them.
     const hasAll = await this.#hasAllVectors(search);
@@ -50,12 +43,11 @@ export class PostgresVectors implements VectorPort {
       ? await compareInDatabase(sql, search)
       : await compareOneByOne(sql, search, limits.vectorsExaminedMax);
     return { ...answer, isComplete: answer.isComplete && hasAll };
-  }
+  };
 
   /** Servers with an embedder of another space would take no documents, so each space has its own turns. */
-  takeTurn(canEmbed: boolean, intervalMs: number): Promise<boolean> {
-    return takeTurn(this.#options.sql, canEmbed ? `vectors of ${this.#space}` : 'vectors', intervalMs);
-  }
+  readonly takeTurn: NonNullable<VectorPort['takeTurn']> = (canEmbed, intervalMs) =>
+    takeTurn(this.#options.sql, canEmbed ? `vectors of ${this.#space}` : 'vectors', intervalMs);
 
   async *owners(): AsyncGenerator<string> {
     for (let after = ''; ;) {
@@ -70,11 +62,7 @@ export class PostgresVectors implements VectorPort {
     }
   }
 
-  async take(
-    owner: string,
-    after: string | null,
-    limit: number,
-  ): Promise<{ documents: readonly WaitingDocument[]; next: string | null } | null> {
+  readonly take: VectorPort['take'] = async (owner, after, limit) => {
     const { sql, limits, nowMs } = this.#options;
     if (this.#space !== undefined && (await readSpace(sql)) !== this.#space) return null;
     const leased = await query(
@@ -88,20 +76,19 @@ export class PostgresVectors implements VectorPort {
     if (leased.length === 0) return null;
     await spreadNamespaces(sql, owner);
     return readWaiting(sql, owner, { after, limit, nowMs: nowMs() });
-  }
+  };
 
-  settle(owner: string, documents: readonly EmbeddedDocument[]): Promise<void> {
-    return this.#options.writer.transact((work) => settleDocuments(work, owner, documents));
-  }
+  readonly settle: VectorPort['settle'] = (owner, documents) =>
+    this.#options.writer.transact((work) => settleDocuments(work, owner, documents));
 
-  async release(owner: string): Promise<void> {
+  readonly release: VectorPort['release'] = async (owner) => {
     await query(this.#options.sql, 'DELETE FROM find.embedding WHERE owner = $1 AND server = $2', [
       owner,
       this.#server,
     ]);
-  }
+  };
 
-  async adopt(space: string): Promise<void> {
+  readonly adopt: VectorPort['adopt'] = async (space) => {
     await query(
       this.#options.sql,
       `WITH adopted AS (INSERT INTO find.vector_space AS v (space) VALUES ($1)
@@ -111,16 +98,16 @@ export class PostgresVectors implements VectorPort {
       [space],
     );
     this.#space = space;
-  }
+  };
 
-  async backlog(): Promise<Backlog> {
+  readonly backlog: VectorPort['backlog'] = async () => {
     const [row] = await query<{ documents: string; oldest_ms: string | null }>(
       this.#options.sql,
       `SELECT count(*) AS documents, (extract(epoch FROM min(since)) * 1000)::bigint AS oldest_ms FROM find.waiting`,
     );
     const oldest = row?.oldest_ms ?? null;
     return { documents: Number(row?.documents ?? 0), oldestMs: oldest === null ? null : Number(oldest) };
-  }
+  };
 
   async #hasAllVectors({ user, namespaces, space }: VectorSearch): Promise<boolean> {
     const rows = await query(
