@@ -116,12 +116,6 @@ export interface MessageBasis {
   room?: Room | undefined;
 }
 
-/** A message that a commit in another database has promised. */
-export interface Delivery {
-  id: string;
-  message: NewMessage | NewDirectMessage;
-}
-
 /** The id and time of a message in its room or inbox. */
 export interface Delivered {
   id: string;
@@ -300,12 +294,6 @@ export interface MessagingPort {
   /** Messages that are not acknowledged yet, oldest first. */
   pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;
   acknowledge(agentId: string, ids: readonly string[]): Step<number>;
-
-  /**
-   * Posts or sends a due message at most once for the delivery's id; a repeat returns the first answer. Its
-   * bytes count for the author but are not refused, because the commit has accepted them.
-   */
-  deliver(delivery: Delivery): Promise<Delivered>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
   /** Uses the nonce up in the same write, or refuses the write. */

@@ -18,7 +18,6 @@ import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import type { MessageIndex } from '../find/message-index.js';
 import { requireBasis } from './basis.js';
 import { Blocks } from './guards/blocks.js';
-import { deliver } from './messages/deliveries.js';
 import { noticesOf } from './notices.js';
 import { Rates } from './guards/rates.js';
 import { Nonces } from './guards/nonces.js';
@@ -198,11 +197,6 @@ export class DirectoryMessaging implements MessagingPort {
 
   readonly acknowledge: MessagingPort['acknowledge'] = (agentId, ids) =>
     this.#step((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
-
-  // Messages of commits in other databases
-
-  readonly deliver: MessagingPort['deliver'] = (delivery) =>
-    this.#kernel.root.transact((tx) => deliver(tx, this.#kernel.limits, delivery));
 
   // Guards
 

@@ -1,14 +1,19 @@
 /** Delivers the waiting messages of one destination (a room or an inbox) in order, one server at a time. */
 import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
-import type { Delivered, Delivery, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import type { Delivered, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { Places } from '../../../core/waiting/places.js';
+import type { Delivery } from '../messaging/redis/deliveries.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { valuesList } from '../datastore/sql.js';
 
-/** `isCounted` says that the bytes of the message were counted when its commit was made. */
 export interface DeliveryPort {
+  /**
+   * Posts or sends the message at most once for the delivery's id; a repeat returns the first answer. Its bytes
+   * count for the author but are not refused, because the commit has accepted them. `isCounted`: they were
+   * counted when the commit was made.
+   */
   deliver(delivery: Delivery, isCounted: boolean): Promise<Delivered>;
 }
 

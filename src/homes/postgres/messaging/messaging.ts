@@ -3,7 +3,6 @@ import { importNotice } from '../../../messaging/messages/imports.js';
 import type { Room } from '../../../messaging/model.js';
 import type {
   Delivered,
-  Delivery,
   KeptIdentity,
   MessagingCapabilities,
   MessagingPort,
@@ -18,6 +17,7 @@ import type { Work } from '../write/work.js';
 import { messagingRecords } from '../transfer/messaging.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, closeRedis } from './redis/connection.js';
+import type { Delivery } from './redis/deliveries.js';
 import { Sending } from './sending.js';
 import { PostgresSearchedMessages } from './searched-messages.js';
 import { searchRedis } from './redis/search/search.js';
@@ -176,7 +176,7 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages of commits
 
-  deliver(delivery: Delivery, isCounted = false): Promise<Delivered> {
+  deliver(delivery: Delivery, isCounted: boolean): Promise<Delivered> {
     return this.#sending.deliver(delivery, isCounted);
   }
 

@@ -2,7 +2,6 @@
 import type { Room } from '../../../messaging/model.js';
 import type {
   Delivered,
-  Delivery,
   NewDirectMessage,
   NewMessage,
   Opened,
@@ -15,7 +14,7 @@ import { checkCallerToken } from '../identity/token-check.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import type { MessagingParts, PostgresMessagingOptions } from './parts.js';
-import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
+import { type Delivery, type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 
 /** Where a step that writes to Redis reads PostgreSQL, and when its change gets into the feed. */
 interface RedisStep extends MessageDelivery {

@@ -9,7 +9,7 @@ import {
 } from '../../../../src/homes/postgres/database/connection.js';
 import { StoaError } from '../../../../src/core/errors.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
-import type { Delivery } from '../../../../src/messaging/port.js';
+import type { Delivery } from '../../../../src/homes/postgres/messaging/redis/deliveries.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import { sharedPostgres } from '../../../servers/shared.js';

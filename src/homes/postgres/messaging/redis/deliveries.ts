@@ -3,13 +3,19 @@
  * second attempt finds the first message.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
-import type { Delivered, Delivery } from '../../../../messaging/port.js';
+import type { Delivered, NewDirectMessage, NewMessage } from '../../../../messaging/port.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, withRedis } from './connection.js';
 
 /** Twice the time in which a delivery is tried, or as long as a key counts: the record outlives the last attempt. */
 export function deliveryKeptMs({ commitDeliverySecondsMax, idempotencySeconds }: Limits): number {
   return Math.max(2 * commitDeliverySecondsMax, idempotencySeconds) * 1000;
+}
+
+/** A message that a commit has promised. */
+export interface Delivery {
+  id: string;
+  message: NewMessage | NewDirectMessage;
 }
 
 /** How a message is written. */

@@ -1,34 +1,36 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import type { NewDirectMessage, NewMessage } from '../../src/messaging/port.js';
-import { globalRoomId } from '../../src/messaging/identities/uuid.js';
-import type { TestServer } from '../servers/child.js';
-import { start as startRedis, startCluster } from '../servers/redis.js';
-import { noteServer, sharedPostgres } from '../servers/shared.js';
-import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
-import { publicRoom } from '../messaging/public-room.js';
+import { type Stoa, openStoa } from '../../../../src/index.js';
+import { PostgresMessaging } from '../../../../src/homes/postgres/messaging/messaging.js';
+import type { Delivery } from '../../../../src/homes/postgres/messaging/redis/deliveries.js';
+import type { Delivered, NewDirectMessage, NewMessage } from '../../../../src/messaging/port.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
+import type { TestServer } from '../../../servers/child.js';
+import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from '../../../messaging/public-room.js';
 
 /** Each opens messaging on a separate backend. */
-const backends: { name: string; redis?: () => Promise<TestServer> }[] = [
-  { name: 'the directory home' },
-  { name: 'PostgreSQL and Redis', redis: startRedis },
-  { name: 'PostgreSQL and a Redis cluster', redis: startCluster },
+const backends = [
+  { name: 'Redis', redis: startRedis },
+  { name: 'a Redis cluster', redis: startCluster },
 ];
 
-describe.each(backends)('a delivery to $name', ({ redis }) => {
-  let server: TestServer | undefined;
+describe.each(backends)('a delivery of a commit to $name', ({ redis }) => {
+  let server: TestServer;
   let stoa: Stoa;
   let author: string;
 
   beforeAll(async () => {
-    server = await redis?.();
-    if (server !== undefined) await noteServer(server.describe);
-    const places: Partial<StoaOptions> =
-      server === undefined
-        ? {}
-        : { postgres: (await sharedPostgres()).url, redis: server.url, secretKeys: '00'.repeat(32) };
-    stoa = await openStoa({ data: '', engine: 'memory', onError: () => undefined, ...places });
+    server = await redis();
+    await noteServer(server.describe);
+    stoa = await openStoa({
+      postgres: (await sharedPostgres()).url,
+      redis: server.url,
+      secretKeys: sharedKeys,
+      onError: () => undefined,
+    });
     author = (
       await writtenPort(stoa.messaging).register({
         publicKey: Buffer.alloc(32, 9).toString('base64'),
@@ -40,7 +42,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   }, 60_000);
   afterAll(async () => {
     await stoa.close();
-    await server?.stop();
+    await server.stop();
   });
 
   const post = (body: string, more: Partial<NewMessage> = {}): NewMessage => ({
@@ -59,6 +61,11 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     proof: null,
     serverSigned: false,
   });
+  const deliver = (delivery: Delivery): Promise<Delivered> => {
+    const { port } = stoa.messaging;
+    if (!(port instanceof PostgresMessaging)) throw new Error('Messages are expected to be in Redis.');
+    return port.deliver(delivery, false);
+  };
   const bodies = async (): Promise<string[]> =>
     (await stoa.messaging.port.messages(publicRoom(globalRoomId), { beforeMs: null, limit: 200 })).items.map(
       ({ body }) => body,
@@ -68,8 +75,8 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: post('said once') };
     const [first, ...again] = [
-      await port.deliver(delivery),
-      ...(await Promise.all([port.deliver(delivery), port.deliver(delivery)])),
+      await deliver(delivery),
+      ...(await Promise.all([deliver(delivery), deliver(delivery)])),
     ];
     expect(again).toEqual([first, first]);
     expect((await bodies()).filter((body) => body === 'said once')).toHaveLength(1);
@@ -94,8 +101,8 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
   it('is sent to its inbox once', async () => {
     const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: send('between us') };
-    const first = await port.deliver(delivery);
-    expect(await port.deliver(delivery)).toEqual(first);
+    const first = await deliver(delivery);
+    expect(await deliver(delivery)).toEqual(first);
     expect((await port.inbox(author, { beforeMs: null, limit: 10 })).items).toMatchObject([
       { id: first.id, body: 'between us' },
     ]);
@@ -105,26 +112,25 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     const port = writtenPort(stoa.messaging);
     const parent = await port.post(post('a question'));
     const delivery = { id: randomUUID(), message: post('an answer', { parentId: parent.id }) };
-    const first = await port.deliver(delivery);
+    const first = await deliver(delivery);
     await port.deleteMessage(globalRoomId, parent.id);
-    expect(await port.deliver(delivery)).toEqual(first);
-    await expect(port.deliver({ ...delivery, id: randomUUID() })).rejects.toThrow('parent message not found');
+    expect(await deliver(delivery)).toEqual(first);
+    await expect(deliver({ ...delivery, id: randomUUID() })).rejects.toThrow('parent message not found');
   });
 
   it('to an unknown recipient is refused', async () => {
-    const port = writtenPort(stoa.messaging);
     await expect(
-      port.deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) }),
+      deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) }),
     ).rejects.toThrow('room not found');
     await expect(
-      port.deliver({ id: randomUUID(), message: { ...send('hello'), to: randomUUID() } }),
+      deliver({ id: randomUUID(), message: { ...send('hello'), to: randomUUID() } }),
     ).rejects.toThrow('recipient not found');
   });
 
   it('counts its bytes for the author and is not refused for them', async () => {
     const port = writtenPort(stoa.messaging);
     for (let spent = 0; spent <= stoa.limits.messageBytesPerMinuteMax; spent += 4_000)
-      await port.deliver({ id: randomUUID(), message: post('x'.repeat(4_000)) });
+      await deliver({ id: randomUUID(), message: post('x'.repeat(4_000)) });
     await expect(port.post(post('one more'))).rejects.toThrow('message byte rate limit exceeded');
   });
 });
