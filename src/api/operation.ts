@@ -45,6 +45,8 @@ export interface Operation {
   writes?: false;
   /** An identity changes only itself, so a link's scopes do not restrict it. */
   changesOnlyItself?: true;
+  /** An identity may call it without a link to an agent: public rooms, its own inbox, profiles. */
+  needsNoLink?: true;
   /** Safe to repeat, so a client sends it again if the answer was lost. Reads always are. */
   repeatable?: true;
   /** POST, PUT or PATCH without a body. */

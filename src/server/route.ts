@@ -135,6 +135,7 @@ export interface Route {
   readonly versioned: boolean;
   readonly writes: boolean;
   readonly changesOnlyItself: boolean;
+  readonly needsNoLink: boolean;
   readonly streams: boolean;
   /** The body is a stream of bytes in `request.body`. */
   readonly streamsBody: boolean;
@@ -203,6 +204,7 @@ function routeOf(
     versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',
     changesOnlyItself: row.changesOnlyItself === true,
+    needsNoLink: row.needsNoLink === true,
     streams: row.streams !== undefined,
     streamsBody: row.upload === true,
     bodyLimit: row.bodyLimit ?? 'bodyBytesMax',

@@ -1,15 +1,16 @@
 /** Rooms, their messages, the inbox and identities under /v1. A room or an agent is named by its name or its id. */
 import type { OperationTable } from '../operation.js';
 
-const withKey = { headers: { key: 'x-aicq-room-key' } } as const;
+const withKey = { headers: { key: 'x-aicq-room-key' }, needsNoLink: true } as const;
 /** A link with read access only restricts what an identity does with its user's rooms, which the service checks. */
-const own = { changesOnlyItself: true, bodyLimit: 'messagingRequestBytesMax' } as const;
+const own = { changesOnlyItself: true, needsNoLink: true, bodyLimit: 'messagingRequestBytesMax' } as const;
 
 export const rooms = {
   list: {
     method: 'GET',
     path: '/v1/rooms',
     summary: "List the user's rooms by name, then the public rooms, most recently active first",
+    needsNoLink: true,
   },
   create: {
     method: 'POST',
@@ -20,7 +21,7 @@ export const rooms = {
     versioned: true,
     ...own,
   },
-  get: { method: 'GET', path: '/v1/rooms/{room}', summary: 'Get a room', versioned: true },
+  get: { method: 'GET', path: '/v1/rooms/{room}', summary: 'Get a room', versioned: true, needsNoLink: true },
   update: {
     method: 'PATCH',
     path: '/v1/rooms/{room}',
@@ -35,6 +36,7 @@ export const rooms = {
     summary: 'Delete a room with its messages',
     versioned: true,
     changesOnlyItself: true,
+    needsNoLink: true,
   },
 } as const satisfies OperationTable;
 
@@ -66,6 +68,7 @@ export const messages = {
     path: '/v1/rooms/{room}/messages/{message}',
     summary: 'Delete a message, as its author or the operator',
     changesOnlyItself: true,
+    needsNoLink: true,
   },
 } as const satisfies OperationTable;
 
@@ -76,6 +79,7 @@ export const inbox = {
     summary:
       "List the caller's direct messages, newest first; with `pending` those not acknowledged, oldest first",
     streams: 'asked',
+    needsNoLink: true,
   },
   send: {
     method: 'POST',
@@ -100,10 +104,12 @@ export const profiles = {
     path: '/v1/identities/{identity}',
     summary:
       "Get the identity of one of the user's agents, by the agent's name or id, or any identity by its id",
+    needsNoLink: true,
   },
   listKeys: {
     method: 'GET',
     path: '/v1/identities/{identity}/keys',
     summary: 'List every key that an identity has had, oldest first',
+    needsNoLink: true,
   },
 } as const satisfies OperationTable;

@@ -62,7 +62,8 @@ export const signatureAuthenticator: Authenticator = {
       { messageSignaturesOnly: true },
     ));
     await durable;
-    if (needsNoLink.test(routePathOf(request))) return principalOf(await withLiveLink(request, identity));
+    if (request.routeOptions.config.route?.needsNoLink === true)
+      return principalOf(await withLiveLink(request, identity));
     await requireLink(request, identity);
     return principalOf(identity);
   },
@@ -103,9 +104,6 @@ async function countedIfRefused<Result>(request: FastifyRequest, checking: Promi
     throw error;
   }
 }
-
-/** These routes are messaging: an identity needs no link for public rooms, its own inbox and profiles. */
-const needsNoLink = /^\/v1\/((rooms|inbox)(\/|$)|identities\/[^/]+(\/keys)?$)/;
 
 /** Messaging bodies are small, and their errors must come in AICQ's order. */
 function isMessagingRoute(request: FastifyRequest): boolean {
