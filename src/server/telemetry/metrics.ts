@@ -185,34 +185,7 @@ export class Metrics {
   #measureHome(stoa: Stoa): void {
     const registers = [this.registry];
     const { operations } = stoa;
-    const commits = new Counter({
-      name: 'stoa_commits_total',
-      help: 'Transactions made durable.',
-      registers,
-    });
-    const groups = new Counter({
-      name: 'stoa_commit_groups_total',
-      help: 'Groups of transactions that shared one sync.',
-      registers,
-    });
-    const groupSize = new Histogram({
-      name: 'stoa_commit_group_size',
-      help: 'Transactions in one group.',
-      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
-      registers,
-    });
-    const syncSeconds = new Histogram({
-      name: 'stoa_fsync_seconds',
-      help: 'Time from passing a group to the engine until it was on disk.',
-      buckets: secondsBuckets,
-      registers,
-    });
-    stoa.onGroup((group) => {
-      commits.inc(group.transactions);
-      groups.inc();
-      groupSize.observe(group.transactions);
-      syncSeconds.observe(group.commitMs / 1_000);
-    });
+    measureGroups(registers, stoa);
     gauge(
       registers,
       'stoa_feed_sequence',
@@ -253,6 +226,37 @@ export class Metrics {
       operations.facts().writes === 'disk_full' ? 1 : 0,
     );
   }
+}
+
+function measureGroups(registers: Registry[], stoa: Stoa): void {
+  const commits = new Counter({
+    name: 'stoa_commits_total',
+    help: 'Transactions made durable.',
+    registers,
+  });
+  const groups = new Counter({
+    name: 'stoa_commit_groups_total',
+    help: 'Groups of transactions that shared one sync.',
+    registers,
+  });
+  const groupSize = new Histogram({
+    name: 'stoa_commit_group_size',
+    help: 'Transactions in one group.',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+    registers,
+  });
+  const syncSeconds = new Histogram({
+    name: 'stoa_fsync_seconds',
+    help: 'Time from passing a group to the engine until it was on disk.',
+    buckets: secondsBuckets,
+    registers,
+  });
+  stoa.onGroup((group) => {
+    commits.inc(group.transactions);
+    groups.inc();
+    groupSize.observe(group.transactions);
+    syncSeconds.observe(group.commitMs / 1_000);
+  });
 }
 
 function gauge(

@@ -54,10 +54,13 @@ export function measureProcess(registry: Registry, { operations, onError }: Stoa
     ],
   });
   const { directory } = operations.facts();
-  if (directory === null) return;
+  if (directory !== null) measureDisk(registry, directory, report);
+}
+
+function measureDisk(registry: Registry, directory: string, onError: (error: unknown) => void): void {
   measureTogether(registry, {
     read: () => statfs(directory),
-    onError: report,
+    onError,
     gauges: [
       {
         name: 'stoa_disk_free_bytes',
