@@ -109,9 +109,7 @@ async function changeStatus({ registry }: AgentSet, id: string): Promise<void> {
 async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: number): Promise<AgentSet> {
   // Timers that ring during a measurement would be measured too.
   const quiet = 365 * 24 * 3_600;
-  // Agents that are in memory cost the same at any size; here the rows are measured.
   const limits = limitsWith({
-    agentsCachedMax: 1,
     agentsPerUserMax: agentsPerUser,
     feedBytesMax: 1 << 24,
     redoBytesMax: 1 << 24,

@@ -44,7 +44,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(await kinds(opened)).toHaveLength(announced);
     });
 
-    it('are current in the cached text of an agent', async () => {
+    it('end with time and without a write', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -52,15 +52,9 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       const seen: string[] = [];
       for (const seconds of [0, 59, 1, 29, 1, 5]) {
         await opened.pass(seconds);
-        const agent = await registry.getAgent(alice, agent_id);
-        expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(agent);
-        seen.push(agent.presence);
+        seen.push((await registry.getAgent(alice, agent_id)).presence);
       }
       expect(seen).toEqual(['live', 'live', 'lapsed', 'lapsed', 'lost', 'lost']);
-      await registry.updateAgent(alice, agent_id, { labels: { team: 'b' } });
-      expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(
-        await registry.getAgent(alice, agent_id),
-      );
     });
 
     it('refuse a second holder until their time and the grace time have passed', async () => {

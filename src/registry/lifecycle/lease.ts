@@ -64,19 +64,6 @@ export function presenceOf(lease: CountedLease | null, nowMs: number): Presence 
   return nowMs < lease.lostAtMs ? 'lapsed' : 'lost';
 }
 
-/** When the presence changes next without a write; Infinity if it does not change. */
-export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): number {
-  if (lease === null) return Infinity;
-  switch (presenceOf(lease, nowMs)) {
-    case 'live':
-      return lease.lapsesAtMs;
-    case 'lapsed':
-      return lease.lostAtMs;
-    default:
-      return Infinity;
-  }
-}
-
 /**
  * The lease after a heartbeat: renewed for its holder, or taken by a new one. A renewal never ends the lease
  * earlier than it ended before. Throws while another holder keeps it with heartbeats.

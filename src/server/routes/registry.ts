@@ -9,17 +9,14 @@ import {
   userSchemas,
 } from '../../api/registry/schemas.js';
 import type { IdentityLink } from '../../messaging/model.js';
-import { JsonText, answer, routesOf } from '../route.js';
+import { answer, routesOf } from '../route.js';
 import { endStreamsOf, secondsIso } from './messaging/wire.js';
 import { positioned } from './positioned.js';
 
 const agentRoutes = routesOf('agents', agents, agentSchemas, {
   list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.registry.listAgents(caller, query)),
   create: ({ stoa, caller, body, idempotency }) => stoa.registry.createAgent(caller, body, idempotency),
-  get: async ({ stoa, caller, params }) => {
-    const { json, version } = await stoa.registry.agentText(caller, params.agent_id);
-    return new JsonText(json, version);
-  },
+  get: ({ stoa, caller, params }) => stoa.registry.getAgent(caller, params.agent_id),
   update: ({ stoa, caller, params, body, ifVersion }) =>
     stoa.registry.updateAgent(caller, params.agent_id, body, { ifVersion }),
   delete: async ({ stoa, caller, params, ifVersion, streams }) => {

@@ -46,7 +46,6 @@ export const registryLimits = {
     setting: true,
     about: 'Seconds idle before an agent hibernates; 0 means never.',
   },
-  agentsCachedMax: { default: 1_000, about: 'Agents cached in memory.' },
   agentNamesComparedMax: {
     default: 1_000,
     about: 'Names of agents that an unknown name is compared with, to suggest a similar one.',

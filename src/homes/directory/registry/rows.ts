@@ -3,8 +3,7 @@
  * counts.
  */
 import { StoaError, messageOf } from '../../../core/errors.js';
-import { type WriteOperation, prefixRange } from '../kernel/engine.js';
-import { kernelFamilies } from '../kernel/families.js';
+import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { decodeAgent, decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes } from '../../../registry/ids.js';
@@ -95,22 +94,6 @@ function agentOfRows(
 
 export function decodeMeta(row: Buffer): MetaRow {
   return decodeJson<MetaRow>(row, 'agent meta');
-}
-
-/** The agent that is found through a row or read from it, or undefined for any other row. */
-export function agentIdOfRow({ family, key }: WriteOperation): string | undefined {
-  switch (family) {
-    case families.agents:
-    case families.agentMeta:
-    case families.leases:
-      return key.toString('hex', userKeyBytes);
-    case families.agentsById:
-      return key.toString('hex');
-    case kernelFamilies.directory:
-      return key.toString();
-    default:
-      return undefined;
-  }
 }
 
 /** The agent with this id, or undefined if it does not exist or (with a user) belongs to another user. */

@@ -61,7 +61,7 @@ export class PostgresRegistry implements RegistryPort {
     this.#sql = options.sql;
     this.#options = options;
     this.#databaseClock = new DatabaseClock(options.sql);
-    this.#spellings = new Spellings(options.limits.agentsCachedMax);
+    this.#spellings = new Spellings(options.limits.tokensCachedMax);
   }
 
   readonly nowMs: RegistryPort['nowMs'] = () => this.#options.clock?.() ?? this.#databaseClock.nowMs();
