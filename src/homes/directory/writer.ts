@@ -50,7 +50,7 @@ export class DirectoryWriter implements Writer {
     steps: Steps,
   ): Promise<Results<Steps>> {
     const parts = { checks: directorySteps(request.checks ?? []), steps: directorySteps(steps) };
-    const results = await this.#transact([...parts.checks, ...parts.steps], request.caller, (open) =>
+    const results = await this.#transact([...parts.checks, ...parts.steps], request, (open) =>
       this.#runAll(open, request, parts),
     );
     // Each result has the index of its step.
@@ -58,17 +58,13 @@ export class DirectoryWriter implements Writer {
   }
 
   async answered(caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
-    const nowMs = this.#kernel.nowMs();
-    return (
-      findAnswer(this.#kernel.storeOf(userKey(caller.user)), idempotency, nowMs) ??
-      findAnswer(this.#kernel.root, idempotency, nowMs)
-    );
+    return findAnswer(this.#kernel.storeOf(userKey(caller.user)), idempotency, this.#kernel.nowMs());
   }
 
   /** In one shard, or in one shard and shard 00. Other pairs are refused before anything happens. */
   #transact(
     all: readonly DirectoryStep<unknown>[],
-    caller: Caller,
+    { caller, idempotency }: WriteRequest,
     body: (open: Open) => unknown[],
   ): Promise<unknown[]> {
     const { root } = this.#kernel;
@@ -79,6 +75,11 @@ export class DirectoryWriter implements Writer {
       if (one.store === root || one.store === own) continue;
       if (own !== root) throw severalShards(all);
       own = one.store;
+    }
+    // A repeat looks for the answer in the same shard, also if the agent was noted in between.
+    if (own === root && idempotency !== null && idempotency !== undefined) {
+      own = this.#kernel.storeOf(userKey(caller.user));
+      needsRoot = true;
     }
     const agent = actingAgent(caller);
     if (agent !== null && this.#agents?.isFresh(agent, this.#kernel.nowMs()) === false) {

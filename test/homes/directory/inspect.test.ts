@@ -87,7 +87,6 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
   const closedOrEmpty: readonly string[] = [
     kernelFamilies.redo,
     kernelFamilies.intents,
-    kernelFamilies.finishedIntents,
     // Written in the background, when enough entries wait.
     findFamilies.segments,
     findFamilies.catalogs,

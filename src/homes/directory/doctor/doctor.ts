@@ -37,7 +37,6 @@ export const unexaminedFamilies: Readonly<Record<string, string>> = {
     'A log. Its records are not stored elsewhere, and each is checked when it is read.',
   [kernelFamilies.intents]:
     'Unfinished writes over two shards. Every start finishes them and deletes the rows.',
-  [kernelFamilies.finishedIntents]: 'Marks of finished writes over two shards. Every start deletes them.',
   ...Object.fromEntries(
     Object.values(findFamilies).map((family) => [
       family,

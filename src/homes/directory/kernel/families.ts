@@ -11,8 +11,6 @@ export const kernelFamilies = {
   directory: 'kernel/directory',
   /** In shard 00: the part of a write over two shards that the other shard still has to write. */
   intents: 'kernel/intents',
-  /** In the other shard: the intents that it has carried out. */
-  finishedIntents: 'kernel/finished_intents',
 } as const;
 
 /** Trimming a log is not recorded in the log, because a restore writes both logs again. */

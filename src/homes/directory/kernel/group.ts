@@ -1,4 +1,5 @@
 /** A group: the transactions that share one commit and one fsync. */
+import type { StoaError } from '../../../core/errors.js';
 import type { Commit } from '../../../feed/port.js';
 import type { RedoTransaction } from './feed/log.js';
 import type { PendingWrite } from './open-transaction.js';
@@ -9,7 +10,7 @@ interface Waiting {
   outcome: () => unknown;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
-  onFailed: (() => void) | undefined;
+  onFailed: ((error: StoaError) => void) | undefined;
 }
 
 export class Group {
@@ -20,8 +21,12 @@ export class Group {
   readonly commitTexts: string[] = [];
   /** Groups of another shard that must be durable before this one. */
   readonly earlier: Promise<void>[] = [];
-  /** True when all of `earlier` are durable: another shard has decided that this group must be written. */
-  isDecided = false;
+  /** Why this group will fail, if one of `earlier` has failed. */
+  doomed: StoaError | undefined;
+  #isDecided = false;
+  #undecided = 0;
+  /** How many of the transactions are in an intent of shard 00. */
+  #inIntents = 0;
   readonly #waiting: Waiting[] = [];
   #textBytes = 0;
 
@@ -39,6 +44,39 @@ export class Group {
     return this.#waiting.length;
   }
 
+  /** Whether another shard has decided that this group must be written, or may still decide it. */
+  get mayBeDecided(): boolean {
+    return this.#isDecided || this.#undecided > 0;
+  }
+
+  /**
+   * This group is written after a group of another shard, and fails with it. `wait` calls back at once when
+   * that group is durable or has failed.
+   */
+  follow(wait: (onDurable: () => void, onFailed: (error: StoaError) => void) => Promise<void>): void {
+    this.#undecided += 1;
+    const earlier = wait(
+      () => {
+        this.#undecided -= 1;
+        this.#isDecided = true;
+      },
+      (error) => {
+        this.#undecided -= 1;
+        this.doomed = error;
+      },
+    );
+    this.earlier.push(earlier);
+    // The commit of this group waits for it. If that fails earlier, this failure needs no other handler.
+    earlier.catch(() => undefined);
+  }
+
+  /** The transactions that no intent contains yet. The caller puts them into one. */
+  takeForIntent(): RedoTransaction[] {
+    const taken = this.transactions.slice(this.#inIntents);
+    this.#inIntents = this.transactions.length;
+    return taken;
+  }
+
   /** The writes are in the overlay already. */
   add(transaction: RedoTransaction, commitText: string | undefined): void {
     this.transactions.push(transaction);
@@ -52,7 +90,7 @@ export class Group {
    * Resolves with `outcome` when the group is durable. A refusal waits too, because it may depend on writes
    * of the group.
    */
-  wait<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
+  wait<T>(outcome: () => T, onFailed?: (error: StoaError) => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#waiting.push({ outcome, resolve: resolve as (result: unknown) => void, reject, onFailed });
     });
@@ -68,9 +106,9 @@ export class Group {
     }
   }
 
-  fail(error: Error): void {
+  fail(error: StoaError): void {
     for (const { reject, onFailed } of this.#waiting) {
-      onFailed?.();
+      onFailed?.(error);
       reject(error);
     }
   }

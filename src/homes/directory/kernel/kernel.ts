@@ -12,7 +12,7 @@ import { type DirectoryLock } from './directory/lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
 import { type Manifest, feedEpoch, shardDirectory, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
-import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
+import { closedMark, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs } from './shards/pairs.js';
 import { Store } from './store.js';
 import type { GroupFacts } from './store-options.js';
@@ -272,11 +272,10 @@ export class Kernel {
     this.#onError(error, about);
   }
 
-  /** Records the time since the last sign of life of this directory as an outage. */
-  async recordOutage(lockTouchedMs: number): Promise<void> {
+  /** Records the time since the last sign of life of this directory as an outage. Zero for a new directory. */
+  async recordOutage(fromMs: number): Promise<void> {
     const nowMs = this.nowMs();
     const known = readOutages(this.root);
-    const fromMs = lastAliveMs(this.stores, lockTouchedMs);
     this.#outages = fromMs === 0 ? known : outagesWith(known, { fromMs, toMs: nowMs });
     if (this.#outages === known) return;
     const { family, key, value } = outagesMark(this.#outages);

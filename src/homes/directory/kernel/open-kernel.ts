@@ -19,6 +19,7 @@ import {
   writeManifest,
 } from './directory/manifest.js';
 import { finishIntents } from './shards/pairs.js';
+import { lastAliveMs } from './outages.js';
 import { Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
 import { Kernel, type KernelOptions } from './kernel.js';
@@ -50,8 +51,10 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
       if (!isNew) {
         // Checked before the first write, which would hide that a database has lost data.
         await refuseLosses(options.dataDir, manifest, kernel.lsns);
+        // Also before the first write, which would look like a sign of life.
+        const aliveMs = lastAliveMs(kernel.stores, lockTouchedMs);
         await finishIntents(kernel.stores);
-        await kernel.recordOutage(lockTouchedMs);
+        await kernel.recordOutage(aliveMs);
       }
       // Written last: a directory whose creation was interrupted has no manifest, and is created again.
       if (isNew) await writeManifest(options.dataDir, manifest);

@@ -4,7 +4,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
-import { commitText } from './feed/log.js';
+import { type RedoTransaction, commitText } from './feed/log.js';
 import { type GroupRecords, type LogExtent, Logs } from './feed/logs.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
 import { commitFailed, isStoreRefusal, overload, pairUnfinished, refuseAsynchronous } from './refusals.js';
@@ -184,25 +184,26 @@ export class Store implements Reader {
       this.#state,
       this.#collecting.overlay,
       this.#committing?.overlay,
-      this.#clock(),
+      // Both parts of a write over two shards have the same time, so that a restore up to a time cuts neither off.
+      announcesIn?.nowMs ?? this.#clock(),
       this.limits,
       announcesIn,
     );
   }
 
-  /** Puts the writes into the collecting group, which is committed after `earlier`. */
-  keep(tx: OpenTransaction, earlier?: Promise<void>): void {
-    if (tx.isEmpty) return;
-    this.#join(tx);
-    if (earlier === undefined) return;
-    this.#collecting.earlier.push(earlier);
-    // The group waits for it. If the group fails earlier, this failure needs no other handler.
-    earlier.catch(() => undefined);
+  /** Puts the writes into the collecting group. */
+  keep(tx: OpenTransaction): void {
+    if (!tx.isEmpty) this.#join(tx);
   }
 
-  /** Resolves when everything that was written so far is on disk; throws if that failed. */
-  pending(): Promise<void> {
-    return this.#afterPending(() => undefined);
+  /** The collecting group is committed after everything that `other` holds now, and fails with it. */
+  commitAfter(other: Store): void {
+    this.#collecting.follow((onDurable, onFailed) => other.#afterPending(onDurable, onFailed));
+  }
+
+  /** The transactions that are neither on disk nor in an intent yet, oldest first. */
+  takeForIntent(): RedoTransaction[] {
+    return [...(this.#committing?.takeForIntent() ?? []), ...this.#collecting.takeForIntent()];
   }
 
   /** Undoes the transaction, and throws `reason` when everything that it may have seen is durable. */
@@ -276,12 +277,11 @@ export class Store implements Reader {
   /** The reason why a transaction cannot begin now, or undefined. */
   refusal(): StoaError | undefined {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
-    if (this.#stopped !== undefined) return this.#stopped;
-    return overload(this.#collecting, this.limits);
+    return this.#stopped ?? this.#collecting.doomed ?? overload(this.#collecting, this.limits);
   }
 
   /** A result waits for all earlier writes: its own, and those that it may have seen. */
-  #afterPending<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
+  #afterPending<T>(outcome: () => T, onFailed?: (error: StoaError) => void): Promise<T> {
     const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
     if (group !== undefined) return group.wait(outcome, onFailed);
     return new Promise((resolve) => resolve(outcome()));
@@ -322,7 +322,6 @@ export class Store implements Reader {
     let operations: WriteOperation[];
     try {
       for (const earlier of group.earlier) await earlier;
-      group.isDecided = group.earlier.length > 0;
       if (this.#stopped !== undefined) throw this.#stopped;
       records = this.#logs.recordsOf(group);
       operations = group.overlay.operations();
@@ -358,8 +357,8 @@ export class Store implements Reader {
     if (diskFull) this.#full = cause;
     else this.#stopped ??= commitFailed(cause);
     const later = this.#collecting;
-    if (group.isDecided || later.earlier.length > 0) this.#stopped ??= pairUnfinished(cause);
-    const error = diskFull ? cause : (this.#stopped as StoaError);
+    if (group.mayBeDecided || later.mayBeDecided) this.#stopped ??= pairUnfinished(cause);
+    const error = this.#stopped ?? (cause as StoaError);
     this.#collecting = new Group();
     this.#committing = undefined;
     this.#logs.fallBack();

@@ -62,7 +62,8 @@ export class DirectoryMessaging implements MessagingPort {
     this.#rates = new Rates(kernel, onError);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
     this.#revisions = new Revisions(kernel.root);
-    this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
+    // A write over two shards is announced in the shard of the user.
+    this.#stopFeed = kernel.feed.onCommit((commits) => this.#notice(commits));
     handleExpiry(kernel, (address) => this.#blocks.forget(address));
   }
 

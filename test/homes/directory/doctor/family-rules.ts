@@ -177,7 +177,6 @@ export const records: Readonly<Record<string, Rule>> = {
 export const elsewhere: readonly string[] = [
   kernel.directory,
   kernel.intents,
-  kernel.finishedIntents,
   // Written in the background.
   ...Object.values(findFamilies),
   ...Object.values(vectorFamilies),

@@ -1,6 +1,7 @@
 /** The rows of the kernel's own families as readable JSON, for `stoa inspect`. */
 import { kernelFamilies as families } from '../families.js';
-import { decodeFeed, positionOf } from '../feed/log.js';
+import { decodeFeed, decodeRedo, positionOf } from '../feed/log.js';
+import { shardOfIntent } from '../shards/pairs.js';
 import { timerOf } from '../timers/timers.js';
 
 /** The content of a row, or undefined for a family of another part. Throws for a row that cannot be read. */
@@ -28,10 +29,16 @@ const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>
     bytes: Number(value.readBigUInt64BE()),
   }),
   [families.intents]: (key, value) => {
-    const { shard, writes, changes } = JSON.parse(value.toString()) as Record<string, unknown[]>;
-    return { intent: key.toString('hex'), shard, writes: writes?.length, changes };
+    const { items } = decodeRedo(value);
+    return {
+      shard: shardOfIntent(key),
+      transactions: items.map(({ lsn, commit, operations }) => ({
+        lsn,
+        writes: operations.length,
+        changes: commit?.changes ?? [],
+      })),
+    };
   },
-  [families.finishedIntents]: (key) => ({ intent: key.toString('hex') }),
   [families.directory]: (key, value) => ({ id: key.toString(), user_id: value.toString('hex') }),
 };
 

@@ -1,25 +1,19 @@
 /**
  * Writes over two shards, atomic through an intent. Shard 00 commits its own writes together with the intent:
- * everything that the other shard must write. That commit decides. The other shard's group waits for it, and
- * marks the intent as finished in the commit that carries it out. A crash in between leaves an intent without
- * that mark, which the next start carries out.
+ * the transaction of the other shard, and all earlier ones that are not on disk there, because it may build on
+ * them. That commit decides. The other shard's group waits for it. A crash in between leaves an intent with
+ * transactions that the other shard does not have: the next start carries them out.
  */
-import { randomBytes } from 'node:crypto';
-import type { Change } from '../../../../core/change.js';
 import { StoaError } from '../../../../core/errors.js';
 import { kernelFamilies as families } from '../families.js';
+import { decodeRedo, encodeRedo, positionKey } from '../feed/log.js';
 import type { OpenTransaction } from '../open-transaction.js';
 import { refuseAsynchronous } from '../refusals.js';
 import { type Store } from '../store.js';
 import type { Transaction } from '../transaction.js';
 
-/** The writes for the other shard. */
-interface Intent {
-  shard: number;
-  /** Family, key and value; null deletes. Keys and values in base64. */
-  writes: [family: string, key: string, value: string | null][];
-  changes: Change[];
-}
+/** Written with each transaction of an intent, so that none of them is empty and all keep their numbers. */
+const finishedKey = Buffer.from('finished_intent');
 
 export class ShardPairs {
   readonly #stores: readonly Store[];
@@ -50,7 +44,7 @@ export class ShardPairs {
       refuseAsynchronous(result);
       const intent = this.#keep(own, tx, rootTx);
       done = bothSettled(root.durable(rootTx, result), own.durable(tx, result));
-      if (intent !== undefined) this.#track(done, own, intent);
+      if (intent !== undefined) this.#track(done, intent);
     } catch (error) {
       done = bothSettled<T>(root.undo(rootTx, error), own.undo(tx, error));
     } finally {
@@ -89,34 +83,26 @@ export class ShardPairs {
       root.keep(rootTx);
       return undefined;
     }
-    const key = randomBytes(16);
-    const intent: Intent = {
-      shard: this.#stores.indexOf(own),
-      writes: tx.writes.map(({ family, key: written, value }) => [
-        family,
-        written.toString('base64'),
-        value?.toString('base64') ?? null,
-      ]),
-      changes: tx.changes,
-    };
-    rootTx.put(families.intents, key, Buffer.from(JSON.stringify(intent)));
-    tx.put(families.finishedIntents, key, Buffer.alloc(0));
+    const key = intentKey(this.#stores.indexOf(own), own.newestLsn + 1);
+    // The row is taken first, with an empty value: once one shard has the write, the other must not refuse it.
+    rootTx.put(families.intents, key, Buffer.alloc(0));
+    own.keep(tx);
+    rootTx.put(families.intents, key, encodeRedo(0, own.takeForIntent()));
     root.keep(rootTx);
-    own.keep(tx, root.pending());
+    own.commitAfter(root);
     return key;
   }
 
-  /** Removes the intent, then its mark. In this order, a crash in between has no effect. */
-  #track(done: Promise<unknown>, own: Store, key: Buffer): void {
-    const cleared = done
+  /** Removes the intent when both shards are durable. */
+  #track(done: Promise<unknown>, key: Buffer): void {
+    const removed = done
       .then(() => this.#root.transact((tx) => tx.delete(families.intents, key)))
-      .then(() => own.transact((tx) => tx.delete(families.finishedIntents, key)))
       .catch((error: unknown) => {
         // The caller gets the reason of the failure. A remaining intent is removed at the next start.
         if (!(error instanceof StoaError)) this.#onError(error);
       })
-      .finally(() => this.#unfinished.delete(cleared));
-    this.#unfinished.add(cleared);
+      .finally(() => this.#unfinished.delete(removed));
+    this.#unfinished.add(removed);
   }
 
   async #settled(): Promise<void> {
@@ -134,11 +120,23 @@ async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T>
   return second;
 }
 
-/** Carries out the intents that a crash has left, once, and removes them. */
+/** By shard, then in the order of its transactions. */
+function intentKey(shard: number, lsn: number): Buffer {
+  return Buffer.concat([Buffer.of(shard >> 8, shard & 0xff), positionKey(lsn)]);
+}
+
+export function shardOfIntent(key: Buffer): number {
+  return key.readUInt16BE(0);
+}
+
+/**
+ * Carries out what a crash has left, and removes the intents. The number of a transaction says whether the
+ * shard has it, so nothing else may be written to a shard before.
+ */
 export async function finishIntents(stores: readonly Store[]): Promise<void> {
   const root = stores[0] as Store;
   for (const { key, value } of Array.from(root.range(families.intents, {}))) {
-    const { shard, writes, changes } = JSON.parse(value.toString()) as Intent;
+    const shard = shardOfIntent(key);
     const own = stores[shard];
     if (own === undefined)
       throw new StoaError(
@@ -148,23 +146,16 @@ export async function finishIntents(stores: readonly Store[]): Promise<void> {
           fix: 'Restore a backup into a new directory.',
         },
       );
-    await own.transact((tx) => {
-      if (tx.get(families.finishedIntents, key) !== undefined) return;
-      for (const [family, written, stored] of writes) {
-        const writtenKey = Buffer.from(written, 'base64');
-        if (stored === null) tx.delete(family, writtenKey);
-        else tx.put(family, writtenKey, Buffer.from(stored, 'base64'));
-      }
-      for (const change of changes) tx.change(change);
-      tx.put(families.finishedIntents, key, Buffer.alloc(0));
-    });
-    await root.transact((tx) => tx.delete(families.intents, key));
-  }
-  for (const store of stores) {
-    const finished = [...store.range(families.finishedIntents, {})];
-    if (finished.length > 0)
-      await store.transact((tx) => {
-        for (const { key } of finished) tx.delete(families.finishedIntents, key);
+    for (const { lsn, commit, operations } of decodeRedo(value).items) {
+      if (lsn <= own.lsn) continue;
+      await own.transact((tx) => {
+        for (const operation of operations)
+          if (operation.value === undefined) tx.delete(operation.family, operation.key);
+          else tx.put(operation.family, operation.key, operation.value);
+        for (const change of commit?.changes ?? []) tx.change(change);
+        tx.put(families.meta, finishedKey, Buffer.from(String(lsn)));
       });
+    }
+    await root.transact((tx) => tx.delete(families.intents, key));
   }
 }

@@ -66,7 +66,6 @@ const leftBehind: ReadonlySet<string> = new Set([
   kernelFamilies.redo,
   kernelFamilies.directory,
   kernelFamilies.intents,
-  kernelFamilies.finishedIntents,
 ]);
 const stepEntries = 1_000;
 

@@ -8,11 +8,14 @@ import { kernelFamilies } from '../../../../../src/homes/directory/kernel/famili
 import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
 import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
+import type { Transaction } from '../../../../../src/homes/directory/kernel/transaction.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
+import { eventually } from '../../../../until.js';
 
 const family = 'test/values';
 let dataDir: string;
 let kernel: Kernel;
+let clock: () => number;
 /** What delays or fails a commit, by shard. */
 let obstacles: ((operations: readonly WriteOperation[]) => Promise<void> | void)[];
 
@@ -23,6 +26,7 @@ async function open(): Promise<Kernel> {
     shards: 3,
     families: [family],
     limits: limitsWith(),
+    clock: () => clock(),
     wrapEngine: (engine, shard) => withObstacle(engine, shard),
   });
 }
@@ -43,6 +47,7 @@ function withObstacle(engine: Engine, shard: number): Engine {
 
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'stoa-pairs-'));
+  clock = Date.now;
   kernel = await open();
 });
 
@@ -72,11 +77,7 @@ function refuse(): Promise<never> {
 
 async function rowsLeft(): Promise<number> {
   await kernel.betweenPairs(async () => undefined);
-  const rows = kernel.stores.flatMap((store) => [
-    ...store.range(kernelFamilies.intents, {}),
-    ...store.range(kernelFamilies.finishedIntents, {}),
-  ]);
-  return rows.length;
+  return [...kernel.root.range(kernelFamilies.intents, {})].length;
 }
 
 describe('a write over two shards', () => {
@@ -181,6 +182,73 @@ describe('a write over two shards', () => {
     expect(valueIn(own(), 'a')).toBe('x');
     expect(kernel.feed.read().commits).toHaveLength(1);
     expect(await rowsLeft()).toBe(0);
+  });
+
+  it('is finished after the earlier ones, and with all that it was built on', async () => {
+    obstacles[2] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    const count = (tx: Transaction): void => {
+      const counted = Number(tx.get(family, Buffer.from('count'))?.toString() ?? 0) + 1;
+      tx.put(family, Buffer.from('count'), Buffer.from(String(counted)));
+      tx.put(family, Buffer.from(`entry ${counted}`), Buffer.from('x'));
+    };
+    const writes = Array.from({ length: 12 }, (_, index) =>
+      index % 3 === 0
+        ? own().transact(count)
+        : kernel.transactBoth(own(), (tx, root) => {
+            count(tx);
+            root.put(family, Buffer.from(`message ${index}`), Buffer.from('x'));
+          }),
+    );
+    expect((await Promise.allSettled(writes)).map(({ status }) => status)).toEqual(
+      Array.from({ length: 12 }, () => 'rejected'),
+    );
+    await kernel.close();
+    kernel = await open();
+    const entries = Array.from(own().range(family, { gte: Buffer.from('entry'), lt: Buffer.from('f') }));
+    expect([valueIn(own(), 'count'), entries.length]).toEqual(['12', 12]);
+    expect(await rowsLeft()).toBe(0);
+  });
+
+  it('is in both or neither when shard 00 fails for a later write of the same group', async () => {
+    let release: (() => void) | undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    obstacles[2] = () => held;
+    const before = own().transact((tx) => tx.put(family, Buffer.from('s'), Buffer.from('s')));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const decided = putBoth('decided');
+    await eventually(() => expect(valueIn(kernel.root, 'decided')).toBe('x'));
+    obstacles[0] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    const refused = putBoth('refused');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    obstacles[0] = () => undefined;
+    await expect(putBoth('late')).rejects.toMatchObject({ code: 'disk_full' });
+    release?.();
+    await before;
+    await expect(refused).rejects.toMatchObject({ code: 'disk_full' });
+    await expect(decided).rejects.toMatchObject({ code: 'writes_stopped' });
+    await kernel.close();
+    kernel = await open();
+    for (const [key, value] of Object.entries({ decided: 'x', refused: undefined, late: undefined }))
+      expect([valueIn(own(), key), valueIn(kernel.root, key)], key).toEqual([value, value]);
+    expect(await rowsLeft()).toBe(0);
+  });
+
+  it('that is finished at the start does not hide how long no server ran', async () => {
+    obstacles[2] = () => {
+      throw new StoaError('disk_full', 'no room');
+    };
+    await expect(putBoth('a')).rejects.toBeInstanceOf(StoaError);
+    await kernel.abandon();
+    clock = () => Date.now() + 60_000;
+    kernel = await open();
+    const { fromMs, toMs } = kernel.outages.at(-1) ?? { fromMs: 0, toMs: 0 };
+    expect(toMs - fromMs).toBeGreaterThan(59_000);
   });
 
   it('waits while a backup looks at all shards', async () => {
