@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { Script, constants } from 'node:vm';
+import { Script } from 'node:vm';
 
 interface Loaded {
   exports: object;
@@ -51,7 +51,6 @@ function compiled(name: string): Script {
     {
       filename: `stoa/bundle/${name.slice(2)}`,
       cachedData: storedCode(path),
-      importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     },
   );
 }

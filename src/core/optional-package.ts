@@ -1,7 +1,6 @@
 /** Loads a package that only some configurations need. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { StoaError } from './errors.js';
 
 /**
@@ -24,7 +23,8 @@ export async function importOptional<Module>(
       details: { package: name },
     });
   }
-  return (await import(pathToFileURL(path).href)) as Module;
+  // Not `import()`, which V8 refuses in stored code (`src/cli/start.ts`).
+  return createRequire(import.meta.url)(path) as Module;
 }
 
 function find(name: string, from: string): string | undefined {

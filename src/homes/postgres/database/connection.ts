@@ -86,7 +86,7 @@ const types = {
 
 /** Opens a pool. It connects at the first query. */
 export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
-  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres', 3);
+  const postgres = await importOptional<typeof import('postgres')>('postgres', 3);
   const target = new URL(url);
   const schema = target.searchParams.get('schema') ?? options.schema ?? null;
   target.searchParams.delete('schema');
