@@ -60,8 +60,8 @@ export class DirectClient {
   }
 
   /**
-   * Encrypts for the recipient's current key and sends. The recipient is the name of an agent of the same user,
-   * or the id of an identity.
+   * Encrypts for the recipient's current key and sends. The recipient is the name of an agent of the same
+   * user, or the id of an identity.
    */
   async send(recipient: string, text: string, settings: CallSettings = {}): Promise<SentMessage> {
     const { id, public_key } = await methodsOf(this.#transport, 'profiles', profiles).get(

@@ -146,8 +146,8 @@ export class Door {
   }
 
   /**
-   * A room by its name or id; a private room needs its key. Messages of a caller with a token are signed by an
-   * identity that the server keeps.
+   * A room by its name or id; a private room needs its key. Messages of a caller with a token are signed by
+   * an identity that the server keeps.
    */
   room(nameOrId: string, key?: string): RoomClient {
     return new RoomClient(this.transport, nameOrId, key);

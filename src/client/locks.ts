@@ -24,8 +24,8 @@ const waitSecondsEach = 20;
 
 export interface LocksClient extends Omit<Methods<'locks'>, 'acquire'> {
   /**
-   * Acquires a lock and renews it until it is released or lost. Rejects with `conflict` if another agent holds
-   * it; the details name the holder and when the lock ends.
+   * Acquires a lock and renews it until it is released or lost. Rejects with `conflict` if another agent
+   * holds it; the details name the holder and when the lock ends.
    *
    * @example
    * const lock = await stoa.locks.acquire('src/app.ts', { ttl: 300, wait: 60 });

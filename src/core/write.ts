@@ -29,8 +29,8 @@ export interface WriteRequest {
   /** The answer is stored in the same transaction. A repeat gets it without running a step. */
   readonly idempotency?: Idempotency | null | undefined;
   /**
-   * Whether the results are an answer to store. The default is true. A write without an answer has written nothing,
-   * so it does not make the caller's agent.
+   * Whether the results are an answer to store. The default is true. A write without an answer has written
+   * nothing, so it does not make the caller's agent.
    */
   readonly isAnswer?: ((results: readonly unknown[]) => boolean) | undefined;
   /** Steps that must succeed before the first step runs. */

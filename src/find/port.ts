@@ -1,6 +1,6 @@
 /**
- * What the search needs from a home: an index of documents, tasks and messages. The home writes it in the transaction
- * that changes a thing, so that the next search finds the change.
+ * What the search needs from a home: an index of documents, tasks and messages. The home writes it in the
+ * transaction that changes a thing, so that the next search finds the change.
  */
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import type { CurrentDocuments } from '../datastore/document-store/current-documents.js';
@@ -79,8 +79,8 @@ export interface FindPort {
   /** The vectors of documents, for searches by meaning. */
   readonly vectors: VectorPort;
   /**
-   * Files everything in the scope again, in steps. Searches find everything meanwhile. A second call for the same scope
-   * joins the first. After a crash the work continues with the next start.
+   * Files everything in the scope again, in steps. Searches find everything meanwhile. A second call for the
+   * same scope joins the first. After a crash the work continues with the next start.
    */
   reindex(scope: ReindexScope, onProgress: OnReindexed): Promise<ReindexReport>;
   size(): Promise<IndexSize>;

@@ -1,6 +1,6 @@
 /**
- * Sign-in to the console. A one-time link carries a code. The code is exchanged once for a session, which is a token
- * that expires: it is checked, listed, revoked and shared between servers like every other token.
+ * Sign-in to the console. A one-time link carries a code. The code is exchanged once for a session, which is
+ * a token that expires: it is checked, listed, revoked and shared between servers like every other token.
  */
 import { type Caller, type Scopes, defaultUser, operatorCaller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';

@@ -62,7 +62,10 @@ function loadSodium(): Sodium | undefined {
 /** What stands before the 32 bytes of a key in DER. */
 const publicPrefix = Buffer.from('302a300506032b6570032100', 'hex');
 const privatePrefix = Buffer.from('302e020100300506032b657004220420', 'hex');
-/** As the first half of a signature: libsodium refuses points of small order there, and this is the only one that verifies. */
+/**
+ * As the first half of a signature: libsodium refuses points of small order there, and this is the only one
+ * that verifies.
+ */
 const neutralPoint = Buffer.from('01'.padEnd(2 * keyBytes, '0'), 'hex');
 
 export const nodeEd25519: Ed25519 = {

@@ -20,8 +20,8 @@ export interface IdentityPort {
   /** In the order of their ids, after `afterId`. */
   listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]>;
   /**
-   * Removes one token of a user with the console sessions that it granted, or all tokens; answers the ids of the
-   * removed tokens.
+   * Removes one token of a user with the console sessions that it granted, or all tokens; answers the ids of
+   * the removed tokens.
    */
   revokeTokens(user: string, id: string | undefined): Step<string[]>;
   /** False if notices of removed tokens may have been lost. Cached tokens are then not used. */

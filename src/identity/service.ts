@@ -37,7 +37,10 @@ export interface IdentityServiceOptions {
   writer: Writer;
   port: IdentityPort;
   limits: Limits;
-  /** A request with a token of one of these hashes is the operator's; the first is the home's. Another server may replace the token. */
+  /**
+   * A request with a token of one of these hashes is the operator's; the first is the home's. Another server
+   * may replace the token.
+   */
   operatorTokenHashes: () => readonly string[] | Promise<readonly string[]>;
   nowMs: () => number;
   /** Faults of work that no caller waits for. */

@@ -5,8 +5,8 @@ import type { StoaError } from '../core/errors.js';
 import { limitError } from '../core/settings/exceeds.js';
 
 /**
- * `api` is what `stoa token create` makes. `sign_in` is the code of a one-time link, which proves nothing except
- * one sign-in. `console` is the session that the sign-in starts.
+ * `api` is what `stoa token create` makes. `sign_in` is the code of a one-time link, which proves nothing
+ * except one sign-in. `console` is the session that the sign-in starts.
  */
 type TokenPurpose = 'api' | 'sign_in' | 'console';
 

@@ -59,8 +59,8 @@ export function checkedPrune({
 
 /**
  * `line` has all checkpoints of one line, the newest first. Only values that a deleted checkpoint names are
- * deleted: those of a put that is under way are named by none yet. Checkpoints come first in the keys, so that
- * an existing checkpoint never misses its values.
+ * deleted: those of a put that is under way are named by none yet. Checkpoints come first in the keys, so
+ * that an existing checkpoint never misses its values.
  */
 export async function doomedKeys(
   data: DataClient<unknown>,

@@ -202,9 +202,9 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Writes what must not exist yet in one request, instead of reading first: nearly always a task runs once. False
-   * if nothing was written, because one of them exists, there are too many, or the server has no commits for
-   * documents.
+   * Writes what must not exist yet in one request, instead of reading first: nearly always a task runs once.
+   * False if nothing was written, because one of them exists, there are too many, or the server has no
+   * commits for documents.
    */
   async #create(packed: readonly PackedWrite[]): Promise<boolean> {
     const operations = packed.flatMap(({ key: first, isKept, pieces }) =>
@@ -243,8 +243,8 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Deletes old checkpoints with the values and writes that only they need. The newest `keep` of each line stay,
-   * and those that a checkpoint that stays is rebuilt from.
+   * Deletes old checkpoints with the values and writes that only they need. The newest `keep` of each line
+   * stay, and those that a checkpoint that stays is rebuilt from.
    *
    * @example
    * await checkpointer.prune({ keep: 10 });                                  // the last ten steps of each thread

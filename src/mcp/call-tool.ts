@@ -47,8 +47,8 @@ export async function answerCall(
 }
 
 /**
- * The name of a client may belong to an agent with a key of its own, also since the last call. A client that keeps its
- * name in a session then chooses another name with the tool `agents`, and can use no other tool.
+ * The name of a client may belong to an agent with a key of its own, also since the last call. A client that
+ * keeps its name in a session then chooses another name with the tool `agents`, and can use no other tool.
  */
 async function actingIn(stoa: Stoa, caller: Caller, tool: string): Promise<Caller> {
   try {

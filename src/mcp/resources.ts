@@ -124,8 +124,8 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
 type ResourcePage = { resources: ListedResource[]; nextCursor?: string };
 
 /**
- * A page of all resources: first the user's rooms, then public rooms, then each namespace with its keys. The cursor is the last
- * position.
+ * A page of all resources: first the user's rooms, then public rooms, then each namespace with its keys. The
+ * cursor is the last position.
  */
 export async function listResources(
   stoa: Stoa,

@@ -100,8 +100,9 @@ export interface NewMessage {
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
 
 /**
- * The state that a message was prepared with. In a directory, its step compares it again and throws `Outdated`
- * if something has changed. PostgreSQL only takes the room from it: a script in Redis cannot read PostgreSQL.
+ * The state that a message was prepared with. In a directory, its step compares it again and throws
+ * `Outdated` if something has changed. PostgreSQL only takes the room from it: a script in Redis cannot read
+ * PostgreSQL.
  */
 export interface MessageBasis {
   /**
@@ -228,14 +229,14 @@ export interface MessagingPort {
    */
   register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
   /**
-   * The same step, but it stores these identities first, which the server keeps for their owners. Throws `Outdated` if an
-   * owner has another one by then.
+   * The same step, but it stores these identities first, which the server keeps for their owners. Throws
+   * `Outdated` if an owner has another one by then.
    */
   keepFirst<Result>(kept: readonly KeptIdentity[], step: Step<Result>): Step<Result>;
   kept(keptFor: KeptFor): Promise<SealedIdentity | undefined>;
   /**
-   * Passes every encrypted seed and the id of its identity through `reseal` and stores the result. Returns how many
-   * changed.
+   * Passes every encrypted seed and the id of its identity through `reseal` and stores the result. Returns
+   * how many changed.
    */
   resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
@@ -272,8 +273,8 @@ export interface MessagingPort {
    */
   post(message: NewMessage, basis?: MessageBasis): Step<Delivered>;
   /**
-   * Posts to a room of a user by its name, and creates the room in the same write if it does not exist. Throws
-   * `Outdated` if the room exists now and has a key.
+   * Posts to a room of a user by its name, and creates the room in the same write if it does not exist.
+   * Throws `Outdated` if the room exists now and has a key.
    */
   postOpening(opening: OpeningMessage, basis?: MessageBasis): Step<Opened>;
   messages(room: RoomKeep, span: Span): Promise<Page<Message>>;
@@ -300,7 +301,8 @@ export interface MessagingPort {
   useNonce(agentId: string, nonce: string): Step<void>;
   /**
    * Inserts the nonce unless it exists, in a separate write. If the store does not answer, it throws; the
-   * nonce is never accepted. If the nonce is new, it then counts the request, where possible in the same round trip.
+   * nonce is never accepted. If the nonce is new, it then counts the request, where possible in the same
+   * round trip.
    */
   claimNonce(agentId: string, nonce: string, counted?: CountedRequest): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;

@@ -112,8 +112,8 @@ const elsewhere: Partial<Record<Refusal, readonly [about: string, fix: string]>>
 };
 
 /**
- * The error for a refusal, ready to throw. Programs recognise it by `details.reason`. AICQ's doors show the exact
- * sentence of the table; all other doors show `about`.
+ * The error for a refusal, ready to throw. Programs recognise it by `details.reason`. AICQ's doors show the
+ * exact sentence of the table; all other doors show `about`.
  */
 export function refuse(refusal: Refusal, options: ErrorOptions & { about?: string } = {}): StoaError {
   const [code, sentence] = refusals[refusal];

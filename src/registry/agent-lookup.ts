@@ -53,8 +53,8 @@ export class AgentLookup {
   }
 
   /**
-   * The caller in the name of an agent, which may be given by its id. A name that no agent has yet is accepted:
-   * its first write makes the agent.
+   * The caller in the name of an agent, which may be given by its id. A name that no agent has yet is
+   * accepted: its first write makes the agent.
    */
   async actingAs(caller: Caller, nameOrId: string | null | undefined): Promise<Caller> {
     if (nameOrId === undefined || nameOrId === null || nameOrId === caller.agent) return caller;
@@ -82,8 +82,8 @@ export class AgentLookup {
   }
 
   /**
-   * The name under which an agent holds tasks, for a filter by holder. A user holds tasks under its own id when
-   * it names no agent. The operator may mean an agent of any user.
+   * The name under which an agent holds tasks, for a filter by holder. A user holds tasks under its own id
+   * when it names no agent. The operator may mean an agent of any user.
    */
   async holderNamed(caller: Caller, nameOrId: string | undefined): Promise<string | undefined> {
     if (nameOrId === undefined || nameOrId === caller.user) return nameOrId;

@@ -188,8 +188,8 @@ function parseKeyFile(content: string): KeyFile | undefined {
 }
 
 /**
- * Replaces the file completely or not at all, and waits for the disk: a lost key makes its secrets unreadable.
- * Keys that only the file has are kept, and the file is read again before the new key is used.
+ * Replaces the file completely or not at all, and waits for the disk: a lost key makes its secrets
+ * unreadable. Keys that only the file has are kept, and the file is read again before the new key is used.
  */
 async function addToKeyFile(file: string, current: string, keys: ReadonlyMap<string, Buffer>): Promise<void> {
   const all = {

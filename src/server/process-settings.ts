@@ -9,8 +9,8 @@ import { setFlagsFromString } from 'node:v8';
  * Old memory is collected when it has grown by half. By default it grows up to fourfold first: after 80,000
  * requests of messaging the process had 642 MB instead of 429, and a request cost the same.
  *
- * Call this when the server is up. A start leaves much memory: with these settings it took 70 of 420 ms longer, and V8 would
- * refuse the stored code of the program, which it compiled with its own settings.
+ * Call this when the server is up. A start leaves much memory: with these settings it took 70 of 420 ms
+ * longer, and V8 would refuse the stored code of the program, which it compiled with its own settings.
  */
 export function settleProcess(): void {
   setFlagsFromString('--no-parallel-scavenge');

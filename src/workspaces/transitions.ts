@@ -12,8 +12,8 @@ const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[
 };
 
 /**
- * A running task goes back to pending when its holder is lost or gives it back. An answer returns a task to its
- * holder, or to pending if the holder is lost. A retry returns a task that ended without a result.
+ * A running task goes back to pending when its holder is lost or gives it back. An answer returns a task to
+ * its holder, or to pending if the holder is lost. A retry returns a task that ended without a result.
  */
 const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   pending: ['running', 'cancelled'],

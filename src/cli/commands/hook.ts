@@ -34,8 +34,8 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
     }
     const agent = known?.agent ?? textOption(globals, 'agent');
     if (event === 'start') said = startText(scope, agent);
-    // Called in the name of the agent, which renews its presence. The token of the directory is the operator's:
-    // without --user it acts for the same user as MCP does. Another token may belong to a user.
+    // Called in the name of the agent, which renews its presence. The token of the directory is the
+    // operator's: without --user it acts for the same user as MCP does. Another token may belong to a user.
     const user = textOption(globals, 'token') === undefined ? defaultUser : undefined;
     const connection = await connect('refused', { agent, user });
     const news = await newsOf(connection, { event, scope, agent, since: known?.told_until });
@@ -91,8 +91,8 @@ async function answersTo(
 }
 
 /**
- * Answers to the agent, which other agents are here and what they have locked; at the start also which tasks of
- * the repository are open. A prompt without news says nothing.
+ * Answers to the agent, which other agents are here and what they have locked; at the start also which tasks
+ * of the repository are open. A prompt without news says nothing.
  */
 async function newsOf(
   connection: Connection,

@@ -1,6 +1,6 @@
 /**
- * Which agent a conversation of an agent program is. Its hooks and its MCP server are different processes, and
- * only the hooks know the id of the conversation: they note the name that the MCP server answers with.
+ * Which agent a conversation of an agent program is. Its hooks and its MCP server are different processes,
+ * and only the hooks know the id of the conversation: they note the name that the MCP server answers with.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Short ids of tables. The program remembers which ids it has shown, so that every command accepts a short one
- * from a table. Ids are not secret; the file is only a convenience, and programs use --json.
+ * Short ids of tables. The program remembers which ids it has shown, so that every command accepts a short
+ * one from a table. Ids are not secret; the file is only a convenience, and programs use --json.
  */
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';

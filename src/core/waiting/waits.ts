@@ -1,8 +1,9 @@
 /**
  * Work that waits, until a time is over, its client disconnects, or the server stops.
  *
- * Rejected: `AbortSignal.any`. In Node 20 each call leaves an entry in the signals that it joins, also in one that
- * lives as long as the server. And a joined `AbortSignal.timeout` is lost to the garbage collector: the work never ends.
+ * Rejected: `AbortSignal.any`. In Node 20 each call leaves an entry in the signals that it joins, also in one
+ * that lives as long as the server. And a joined `AbortSignal.timeout` is lost to the garbage collector: the
+ * work never ends.
  */
 export interface WaitEnd {
   signal?: AbortSignal | undefined;

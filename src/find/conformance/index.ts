@@ -1,6 +1,7 @@
 /**
  * The conformance suite of the search: what every home must find. The expected results come from the records
- * themselves, ranked in memory, so homes that pass give the same results in the same order with the same scores.
+ * themselves, ranked in memory, so homes that pass give the same results in the same order with the same
+ * scores.
  */
 import { operatorCaller } from '../../core/caller.js';
 import { limitDefinitions } from '../../core/settings/limits.js';

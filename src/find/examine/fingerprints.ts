@@ -1,6 +1,6 @@
 /**
- * A fingerprint of the words of an entry: equal for the entry of a record and for its postings in a segment. So a
- * segment of any size is compared with its records in memory for two numbers an entry.
+ * A fingerprint of the words of an entry: equal for the entry of a record and for its postings in a segment.
+ * So a segment of any size is compared with its records in memory for two numbers an entry.
  */
 import { TermCursor } from '../segments/blocks.js';
 import { ByteReader } from '../segments/bytes.js';
@@ -39,8 +39,8 @@ export function addBlock(sums: Fingerprints, body: Buffer): void {
 }
 
 /**
- * Whether the words of the entry are the postings at this place. A segment has the bytes of a packed entry, term by
- * term, so nothing is decoded.
+ * Whether the words of the entry are the postings at this place. A segment has the bytes of a packed entry,
+ * term by term, so nothing is decoded.
  */
 export function hasWordsOf(sums: Fingerprints, place: number, { packed }: WaitingEntry): boolean {
   const own = noFingerprints(1);

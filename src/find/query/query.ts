@@ -1,5 +1,6 @@
 /**
- * The query language: words, `"exact phrases"`, `-excluded` words or phrases, and `begin*` for words that begin so.
+ * The query language: words, `"exact phrases"`, `-excluded` words or phrases, and `begin*` for words that
+ * begin so.
  */
 import { lightWeight, stemWeight, wholeWeight } from '../ranking/formula.js';
 import { formsTermOf } from '../words/entry-terms.js';
@@ -162,7 +163,8 @@ function termsOf({ word, kind }: Token): QueryTerm[] {
   const stem = stemOf(word);
   const stemmed: QueryTerm = { term: formsTermOf(stem), weight: stemWeight, isPrefix: false };
   if (stem === word) return [exactly(word), stemmed];
-  // The exact word is stored under its stem too, so its two weights add up to 1. The stem may be a word itself.
+  // The exact word is stored under its stem too, so its two weights add up to 1. The stem may be a word
+  // itself.
   return [
     { term: word, weight: 1 - stemWeight, isPrefix: false },
     { term: stem, weight: stemWeight, isPrefix: false },

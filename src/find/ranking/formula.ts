@@ -1,6 +1,6 @@
 /**
- * How results are ordered: the formula and its constants, each with its reason. Both homes call these functions
- * with the same numbers in the same order, so their scores are equal to the last bit.
+ * How results are ordered: the formula and its constants, each with its reason. Both homes call these
+ * functions with the same numbers in the same order, so their scores are equal to the last bit.
  *
  * For each word of the query (a group of terms), BM25F over two fields:
  *
@@ -15,17 +15,18 @@
  *   score  = (1 + rank) / 2 if the entry has all words, rank / 2 otherwise
  *   nearness is in `nearness.ts`; it is 1 for a single word
  *
- * The constants were chosen on one half of the made questions (400 of 800, among 4,000 notes, by the mean of 1 / place of the
- * answer), one after the other. Before: 0.761. nearWeight 0.6 0.806, 1 0.832, 1.5 0.855, 2.5 0.866; then nearWordsMax 24
- * 0.845, 12 0.880, 8 0.895; stemWeight 0.4 0.898, 0.8 0.895; k1 0.6 0.907, 0.9 0.902, 1.6 0.891; bodyLengthWeight 0.3 0.910,
- * 0.45 0.909, 0.75 0.904. Differences below 0.005 are not worth a change. `npm run bench -- find` reports the other half.
+ * The constants were chosen on one half of the made questions (400 of 800, among 4,000 notes, by the mean of
+ * 1 / place of the answer), one after the other. Before: 0.761. nearWeight 0.6 0.806, 1 0.832, 1.5 0.855, 2.5
+ * 0.866; then nearWordsMax 24 0.845, 12 0.880, 8 0.895; stemWeight 0.4 0.898, 0.8 0.895; k1 0.6 0.907, 0.9
+ * 0.902, 1.6 0.891; bodyLengthWeight 0.3 0.910, 0.45 0.909, 0.75 0.904. Differences below 0.005 are not worth
+ * a change. `npm run bench -- find` reports the other half.
  *
  * So all words come first, then most words; rare words count more than common ones.
  */
 
 /**
- * How fast repeating a word stops helping. Below the usual 1.2: a note that says a word ten times is rarely a better answer
- * than one that says it twice.
+ * How fast repeating a word stops helping. Below the usual 1.2: a note that says a word ten times is rarely a
+ * better answer than one that says it twice.
  */
 export const k1 = 0.9;
 /**
@@ -43,9 +44,9 @@ export const coveragePower = 1.5;
 /** An entry with less of the question than this is not a result. It lets homes skip the lists of very common words. */
 export const coverageMin = 0.15;
 /**
- * Words together, as in the question, are worth up to this much more. The constant that matters most: a sentence with all
- * words is the answer more often than a long note that has them here and there. With 2.5 one question in a hundred more
- * is answered, but made questions are closer to their answers than real ones.
+ * Words together, as in the question, are worth up to this much more. The constant that matters most: a
+ * sentence with all words is the answer more often than a long note that has them here and there. With 2.5
+ * one question in a hundred more is answered, but made questions are closer to their answers than real ones.
  */
 export const nearWeight = 1.5;
 /** The part of nearness that all words in one sentence make; the rest is for words side by side. */

@@ -6,9 +6,9 @@ import { nearWordsMax, togetherShare } from './formula.js';
 export type PositionsOf = (term: string) => ArrayLike<number> | undefined;
 
 /**
- * From 0 to 1. `groups` has the sorted positions of each counted word, undefined for a missing word, and `weights` its
- * inverse frequency. One part is how much of the question stands together in about one sentence; the other is how close
- * words that are neighbours in the question stand to each other.
+ * From 0 to 1. `groups` has the sorted positions of each counted word, undefined for a missing word, and
+ * `weights` its inverse frequency. One part is how much of the question stands together in about one
+ * sentence; the other is how close words that are neighbours in the question stand to each other.
  */
 export function nearnessOf(
   groups: readonly (ArrayLike<number> | undefined)[],
@@ -18,7 +18,10 @@ export function nearnessOf(
   return togetherShare * togetherOf(groups, weights) + (1 - togetherShare) * neighboursOf(groups);
 }
 
-/** An upper bound of `nearnessOf` that needs no positions: most entries have too few of the words to be among the best. */
+/**
+ * An upper bound of `nearnessOf` that needs no positions: most entries have too few of the words to be among
+ * the best.
+ */
 export class NearnessMax {
   readonly #words: number;
   readonly #total: number;

@@ -64,8 +64,9 @@ export class Scorer {
   }
 
   /**
-   * How much of the question the entry has, from 0 to 1, before nearness and freshness: below 0 if it is too little.
-   * `titles` and `bodies` have an item for each group: its weighted counts in the entry, 0 if it does not have the word.
+   * How much of the question the entry has, from 0 to 1, before nearness and freshness: below 0 if it is too
+   * little. `titles` and `bodies` have an item for each group: its weighted counts in the entry, 0 if it does
+   * not have the word.
    */
   match(titleLength: number, bodyLength: number, titles: Float64Array, bodies: Float64Array): Match {
     const titleNorm = 1 - titleLengthWeight + (titleLengthWeight * titleLength) / this.#averageTitle;
@@ -117,8 +118,8 @@ export class Scorer {
   }
 
   /**
-   * The groups of which an entry must have at least one to be a result: all but the most common ones, which together
-   * are too little of the question.
+   * The groups of which an entry must have at least one to be a result: all but the most common ones, which
+   * together are too little of the question.
    */
   essentialGroups(): number[] {
     const order = this.inverseFrequencies

@@ -1,6 +1,6 @@
 /**
- * Blocks: the terms of a segment with their lists of postings, in the order of the terms. A block is full when the next
- * posting does not fit, so a list may begin in one block and continue in the next ones.
+ * Blocks: the terms of a segment with their lists of postings, in the order of the terms. A block is full
+ * when the next posting does not fit, so a list may begin in one block and continue in the next ones.
  */
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
 import type { PostingRows } from './posting-rows.js';
@@ -15,8 +15,8 @@ export interface Block {
 }
 
 /**
- * The most bytes of a block. LMDB then stores it in one page of 4,096 bytes with a header of 16, and PostgreSQL two rows
- * with their headers in one page of 8,192.
+ * The most bytes of a block. LMDB then stores it in one page of 4,096 bytes with a header of 16, and
+ * PostgreSQL two rows with their headers in one page of 8,192.
  */
 export const blockBytesMax = 3_900;
 /** Room that the end of a list needs beyond its sections. */
@@ -26,8 +26,8 @@ const termsPerRestart = 16;
 const offsetBytes = 2;
 
 /**
- * Terms with their lists, then the offsets of the whole terms, then their number. A term is the number of bytes that
- * it shares with the term before, and the other bytes.
+ * Terms with their lists, then the offsets of the whole terms, then their number. A term is the number of
+ * bytes that it shares with the term before, and the other bytes.
  */
 export class BlockWriter {
   readonly #writer = new ByteWriter();

@@ -1,6 +1,7 @@
 /**
- * The catalog of a segment: the facts of its entries, sorted by kind, collection and id. The place of an entry in the
- * catalog is its place in the lists of postings, so the entries of one collection are neighbours everywhere.
+ * The catalog of a segment: the facts of its entries, sorted by kind, collection and id. The place of an
+ * entry in the catalog is its place in the lists of postings, so the entries of one collection are neighbours
+ * everywhere.
  */
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
 import { compareCollections } from '../ranking/order.js';
@@ -86,8 +87,8 @@ export class CatalogWriter {
 }
 
 /**
- * A decoded catalog. What every search reads is in columns: a search over a user with many entries reads all of
- * them. The other facts stay in the bytes, and are read of the results only.
+ * A decoded catalog. What every search reads is in columns: a search over a user with many entries reads all
+ * of them. The other facts stay in the bytes, and are read of the results only.
  */
 export class Catalog {
   readonly count: number;
@@ -263,7 +264,8 @@ export class Catalog {
     const size = reader.number();
     const from = reader.at;
     reader.skip(size);
-    // A loop: ids are short, and `Buffer.compare` with four offsets takes longer to check them than to compare.
+    // A loop: ids are short, and `Buffer.compare` with four offsets takes longer to check them than to
+    // compare.
     const length = Math.min(size, wanted.length - shared);
     for (let at = 0; at < length; at += 1) {
       const order = (this.#bytes[from + at] ?? 0) - (wanted[shared + at] ?? 0);

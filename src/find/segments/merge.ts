@@ -1,4 +1,7 @@
-/** Joins segments into one, without the entries that have left or expired. Only a few blocks are in memory at a time. */
+/**
+ * Joins segments into one, without the entries that have left or expired. Only a few blocks are in memory at
+ * a time.
+ */
 import { Slices } from '../../core/waiting/yielding.js';
 import { type Block, BlockWriter, TermCursor } from './blocks.js';
 import { type CatalogCursor, compareRows } from './catalog-cursor.js';
@@ -59,7 +62,10 @@ function toNextStaying(
   return false;
 }
 
-/** The blocks of the new segment, some at a time, so that its caller can write them in steps. Other work runs meanwhile. */
+/**
+ * The blocks of the new segment, some at a time, so that its caller can write them in steps. Other work runs
+ * meanwhile.
+ */
 export async function* mergedBlocks(
   segments: readonly MergedSegment[],
   { placesOf }: MergedCatalog,

@@ -1,6 +1,6 @@
 /**
- * Postings in columns, with the bytes of their uses left where they are. Filing and joining move hundreds of postings
- * for each entry, and an object for each would cost more than everything else.
+ * Postings in columns, with the bytes of their uses left where they are. Filing and joining move hundreds of
+ * postings for each entry, and an object for each would cost more than everything else.
  */
 import { ByteReader } from './bytes.js';
 import { skipCounts } from './postings.js';

@@ -1,7 +1,8 @@
 /**
- * Postings: which entries have a term, how often and where. A list has one posting for each entry, in ascending order
- * of the entry's place in its segment. Its bytes are in two sections: first the places with their counts, which every
- * search reads, then the positions, which a search reads only of entries that may be among the best.
+ * Postings: which entries have a term, how often and where. A list has one posting for each entry, in
+ * ascending order of the entry's place in its segment. Its bytes are in two sections: first the places with
+ * their counts, which every search reads, then the positions, which a search reads only of entries that may
+ * be among the best.
  */
 import { type TermUse, positionsPerTermMax } from '../words/entry-terms.js';
 import { ByteReader, type ByteWriter } from './bytes.js';

@@ -1,7 +1,8 @@
 /**
- * What one search sees: the segments and waiting entries of the partitions that it covers, limited to the collections
- * of the caller and to entries that are live. Every entry has an ordinal, so that a ranking can add scores in an
- * array. A home reads the rows in one snapshot; everything after that is this code, the same on every home.
+ * What one search sees: the segments and waiting entries of the partitions that it covers, limited to the
+ * collections of the caller and to entries that are live. Every entry has an ordinal, so that a ranking can
+ * add scores in an array. A home reads the rows in one snapshot; everything after that is this code, the same
+ * on every home.
  */
 import type { EntryName, FindKind } from '../model.js';
 import type { Begun } from './beginnings.js';

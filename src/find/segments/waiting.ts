@@ -17,8 +17,8 @@ export interface SeenWaiting extends IndexedFacts {
 }
 
 /**
- * A search that kept all terms of twenty thousand waiting entries would need gigabytes. This one copies what it looks
- * up, so the words of an entry can be dropped.
+ * A search that kept all terms of twenty thousand waiting entries would need gigabytes. This one copies what
+ * it looks up, so the words of an entry can be dropped.
  */
 export class WaitingTerms {
   readonly #terms: ReadonlySet<string>;

@@ -67,8 +67,8 @@ export class AnswerUnusable extends StoaError {
 }
 
 /**
- * The vectors of an answer, with length 1, so that a product of two is their cosine. Throws if one is not a vector
- * of the embedder's dimensions.
+ * The vectors of an answer, with length 1, so that a product of two is their cosine. Throws if one is not a
+ * vector of the embedder's dimensions.
  */
 export function checkedVectors(answer: unknown, texts: number, dimensions: number): Float32Array[] {
   if (!Array.isArray(answer)) throw new AnswerUnusable('it is not a list of vectors');

@@ -1,6 +1,6 @@
 /**
- * Embeds waiting documents in the background. A document waits from its write until its vector is stored, in the
- * home: a failure of the embedder or of the server loses nothing.
+ * Embeds waiting documents in the background. A document waits from its write until its vector is stored, in
+ * the home: a failure of the embedder or of the server loses nothing.
  */
 import { messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';

@@ -67,15 +67,15 @@ export interface VectorPort {
   readonly method: () => Promise<string>;
   search(search: VectorSearch): Promise<VectorAnswer>;
   /**
-   * Whether this server looks for waiting documents in this interval. Missing if a home has one server. Servers that
-   * can embed now take other turns than those that cannot.
+   * Whether this server looks for waiting documents in this interval. Missing if a home has one server.
+   * Servers that can embed now take other turns than those that cannot.
    */
   takeTurn?(canEmbed: boolean, intervalMs: number): Promise<boolean>;
   /** The owners of waiting documents, each once. */
   owners(): AsyncIterable<string>;
   /**
-   * The next waiting documents of an owner, in the order of their names, after a page before. Null if another server
-   * is at work on them. `next` is null at the end.
+   * The next waiting documents of an owner, in the order of their names, after a page before. Null if another
+   * server is at work on them. `next` is null at the end.
    */
   take(
     owner: string,
@@ -87,8 +87,8 @@ export interface VectorPort {
   /** Ends the work on an owner that `take` began. */
   release(owner: string): Promise<void>;
   /**
-   * New vectors are of this space. If the home had another, all documents of the namespaces that ask for vectors
-   * wait again. A server whose space another server has replaced takes no documents.
+   * New vectors are of this space. If the home had another, all documents of the namespaces that ask for
+   * vectors wait again. A server whose space another server has replaced takes no documents.
    */
   adopt(space: string): Promise<void>;
   backlog(): Promise<Backlog>;

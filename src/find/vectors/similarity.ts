@@ -1,4 +1,7 @@
-/** Compares vectors one by one. Both homes call this with the same numbers, so their scores are equal to the last bit. */
+/**
+ * Compares vectors one by one. Both homes call this with the same numbers, so their scores are equal to the
+ * last bit.
+ */
 import type { EntryFacts, RankedEntry } from '../model.js';
 import { BestEntries } from '../ranking/order.js';
 import type { VectorSearch } from './port.js';

@@ -1,6 +1,7 @@
 /**
- * What each character is to the words of a text, in one table. Nearly all words are made of characters whose folded form does
- * not depend on their neighbours: they are read with one look-up for each character. Expressions do the rest.
+ * What each character is to the words of a text, in one table. Nearly all words are made of characters whose
+ * folded form does not depend on their neighbours: they are read with one look-up for each character.
+ * Expressions do the rest.
  */
 import { fold } from './fold.js';
 

@@ -1,6 +1,6 @@
 /**
- * The terms of one thing: what the index stores of its text. A term is a folded word, or a stem with a mark. Both homes
- * store exactly these terms, with exactly these counts and positions.
+ * The terms of one thing: what the index stores of its text. A term is a folded word, or a stem with a mark.
+ * Both homes store exactly these terms, with exactly these counts and positions.
  */
 import type { EntryText } from '../model.js';
 import { stemOf } from './stem.js';

@@ -3,8 +3,8 @@
 // oxlint-disable-next-line no-control-regex -- all of ASCII
 const ascii = /^[\0-\x7f]*$/;
 /**
- * Letters that have no other form: lower-case ASCII, Russian without й and ё, kana, Han and Hangul. Most words of those
- * scripts need none of the steps below, which cost ten times as much.
+ * Letters that have no other form: lower-case ASCII, Russian without й and ё, kana, Han and Hangul. Most
+ * words of those scripts need none of the steps below, which cost ten times as much.
  */
 // oxlint-disable-next-line no-control-regex -- ASCII without capitals
 const plainForms = /^[\0-@[-\x7fа-ик-яぁ-ゖァ-ヺー一-鿿가-힣]*$/;

@@ -1,6 +1,7 @@
 /**
- * Words that say little about what a note is about: a question has many of them, and its answer has others. They
- * add a little to a score, and an entry without them still has all words. A query of nothing else looks for them.
+ * Words that say little about what a note is about: a question has many of them, and its answer has others.
+ * They add a little to a score, and an entry without them still has all words. A query of nothing else looks
+ * for them.
  *
  * Only English: in a large collection the frequencies of words show which are common, in every language. In a
  * collection of a few notes they do not, and questions are mostly asked in English.

@@ -1,11 +1,12 @@
 /**
- * Light stemming of English: the common part of the forms of one word. It removes endings of number, tense and
- * a few derivations, and no more, so that different words rarely meet. Both homes store these stems, so a
+ * Light stemming of English: the common part of the forms of one word. It removes endings of number, tense
+ * and a few derivations, and no more, so that different words rarely meet. Both homes store these stems, so a
  * change of a rule needs `stoa reindex`.
  *
- * Measured on 100 made questions in other word forms, among 4,000 notes, as answers in first place and among ten: no stems 2
- * and 31, plurals only 18 and 57, Snowball's English stemmer (`snowball-stemmers` 0.6.0) 75 and 96, these rules 72 and 93.
- * Three questions of a hundred are not worth a package, and Snowball joins more words that differ (`organ`, `organization`).
+ * Measured on 100 made questions in other word forms, among 4,000 notes, as answers in first place and among
+ * ten: no stems 2 and 31, plurals only 18 and 57, Snowball's English stemmer (`snowball-stemmers` 0.6.0) 75
+ * and 96, these rules 72 and 93. Three questions of a hundred are not worth a package, and Snowball joins
+ * more words that differ (`organ`, `organization`).
  */
 
 const stemmable = /^[a-z]{3,40}$/;

@@ -1,9 +1,9 @@
 /**
  * The words of a text, with their places in it: the same rules for everything that is stored and for queries.
  *
- * A run of letters, marks and digits is a word. Words joined by `_`, `.`, `/`, `\`, `:`, `@` or `-` without a space
- * form a compound. `getUserById`, `user_id`, `src/app.ts` and `E404` are found whole and in parts. Scripts that
- * are written without spaces give overlapping pairs of characters.
+ * A run of letters, marks and digits is a word. Words joined by `_`, `.`, `/`, `\`, `:`, `@` or `-` without a
+ * space form a compound. `getUserById`, `user_id`, `src/app.ts` and `E404` are found whole and in parts.
+ * Scripts that are written without spaces give overlapping pairs of characters.
  */
 import { characterClass, classOfPoint, classOfUnit, foldedUnit } from './characters.js';
 import { fold } from './fold.js';
@@ -21,8 +21,9 @@ export interface Token {
   readonly start: number;
   readonly end: number;
   /**
-   * `word`: an ordinary word, which may be stemmed. `code`: a part of a code word. `whole`: a compound or code word as a
-   * whole. `pair`: two characters of a script without spaces, or the last character of such a run.
+   * `word`: an ordinary word, which may be stemmed. `code`: a part of a code word. `whole`: a compound or
+   * code word as a whole. `pair`: two characters of a script without spaces, or the last character of such a
+   * run.
    */
   readonly kind: 'word' | 'code' | 'whole' | 'pair';
 }
@@ -39,7 +40,10 @@ const spaceless =
   /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]+/gu;
 const hasSpaceless = new RegExp(spaceless.source, 'u');
 
-/** Called with the parts of a token: an object for each of the 200 tokens of a note would cost more than finding them. */
+/**
+ * Called with the parts of a token: an object for each of the 200 tokens of a note would cost more than
+ * finding them.
+ */
 export type OnToken = (
   word: string,
   position: number,

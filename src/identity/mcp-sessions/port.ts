@@ -48,8 +48,8 @@ export interface McpSessionStore {
    */
   open(session: Omit<McpSession, 'agent'>, names: readonly string[]): Promise<OpenedMcpSession>;
   /**
-   * Returns those of the sessions that exist, and marks them as used. `known` has the version of each that the
-   * reader has, or 0.
+   * Returns those of the sessions that exist, and marks them as used. `known` has the version of each that
+   * the reader has, or 0.
    */
   find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]>;
   /** Refuses more than `mcpSubscriptionsMax`. A session that is gone is ignored. */

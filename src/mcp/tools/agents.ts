@@ -65,8 +65,8 @@ const agents = defineTool({
 export const agentTools = [agents];
 
 /**
- * The agent of that name, made if it is new. A client with another name renames its agent. An agent of the new name
- * that is not present is taken over: it is the same agent in an earlier conversation.
+ * The agent of that name, made if it is new. A client with another name renames its agent. An agent of the
+ * new name that is not present is taken over: it is the same agent in an earlier conversation.
  */
 async function registered(
   stoa: Stoa,

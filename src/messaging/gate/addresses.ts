@@ -29,8 +29,8 @@ function canonicalIpv6(address: string): string {
 }
 
 /**
- * The name under which requests from an address are counted and blocked. A client with one IPv6 address can use
- * all 2^64 addresses of its network, so the network counts as one address.
+ * The name under which requests from an address are counted and blocked. A client with one IPv6 address can
+ * use all 2^64 addresses of its network, so the network counts as one address.
  */
 export function countedAddress(address: string): string {
   if (!address.includes(':')) return address;
@@ -58,8 +58,8 @@ export class AddressRanges {
   readonly #list = new BlockList();
   readonly #empty: boolean;
   /**
-   * Entries do not expire, because the ranges do not change. Behind a proxy it saves 4 µs for each request, 7 %
-   * of a GET.
+   * Entries do not expire, because the ranges do not change. Behind a proxy it saves 4 µs for each request, 7
+   * % of a GET.
    */
   readonly #answers = new LRUCache<string, boolean>({ max: answersMax });
 

@@ -37,8 +37,9 @@ const minute = 60;
  */
 const unblockedMs = 1_000;
 /**
- * How long a request under /v1 waits for the list of blocked addresses. If the list cannot be read, or not within
- * this time, the request continues: most of /v1 works without Redis, and a block is not a permission check.
+ * How long a request under /v1 waits for the list of blocked addresses. If the list cannot be read, or not
+ * within this time, the request continues: most of /v1 works without Redis, and a block is not a permission
+ * check.
  */
 const blockLookupWaitMs = 1_000;
 const addressesKeptMax = 10_000;
@@ -53,8 +54,8 @@ export class Gate {
   readonly #autoBlock: boolean;
   readonly #watch: BlockWatch;
   /**
-   * By counted address; removed after `unblockedMs`, or when an address is blocked. If blocks are in Redis, it
-   * saves a round trip for each request under /v1.
+   * By counted address; removed after `unblockedMs`, or when an address is blocked. If blocks are in Redis,
+   * it saves a round trip for each request under /v1.
    */
   readonly #unblockedUntilMs = new LRUCache<string, number>({ max: addressesKeptMax });
   /** The lookups that have not ended, by counted address. Requests of one address share a lookup. */
@@ -101,8 +102,8 @@ export class Gate {
   }
 
   /**
-   * For routes that do not count requests by address. The result is used for `unblockedMs`, or until the address
-   * is blocked.
+   * For routes that do not count requests by address. The result is used for `unblockedMs`, or until the
+   * address is blocked.
    */
   checkBlocked(address: string): void | Promise<void> {
     if (this.isExempt(address)) return undefined;
@@ -158,8 +159,8 @@ export class Gate {
   }
 
   /**
-   * How `take` would count a request of a signing agent, for a caller that counts it with its nonce. Undefined if it
-   * does not count by agent.
+   * How `take` would count a request of a signing agent, for a caller that counts it with its nonce.
+   * Undefined if it does not count by agent.
    */
   countedFor({ by, endpoint, limit, windowSeconds }: RateLimit, address: string, agentId: string) {
     if (by !== 'agent' || this.isExempt(address)) return undefined;

@@ -70,8 +70,8 @@ export class SlidingWindows {
   }
 
   /**
-   * The windows that changed since the last call, in the format of `restore`. A window without requests has no
-   * times.
+   * The windows that changed since the last call, in the format of `restore`. A window without requests has
+   * no times.
    */
   takeChanged(nowMs: number): KeptWindow[] {
     const changed = Array.from(this.#changed ?? [], (key): KeptWindow => {

@@ -100,8 +100,8 @@ export class Authors {
   }
 
   /**
-   * The inboxes of the caller. The inbox belongs to the agent: messages from the time before it had its own key
-   * are in the inbox of the identity that the server keeps for it.
+   * The inboxes of the caller. The inbox belongs to the agent: messages from the time before it had its own
+   * key are in the inbox of the identity that the server keeps for it.
    */
   async inboxesOf(caller: Caller | null): Promise<Inboxes> {
     const own = await this.readerOf(caller);

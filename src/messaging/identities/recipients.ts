@@ -1,4 +1,7 @@
-/** The identities of a user's agents, by name or id: of those that receive a message, and of those that are looked up. */
+/**
+ * The identities of a user's agents, by name or id: of those that receive a message, and of those that are
+ * looked up.
+ */
 import { type Caller, operatorCaller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { AgentLookup } from '../../registry/agent-lookup.js';

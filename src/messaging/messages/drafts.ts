@@ -219,8 +219,8 @@ export class Drafts {
   }
 
   /**
-   * Prepares the messages of one commit, in order. Each counts against the rate of its author like a request: once,
-   * however often the commit is prepared.
+   * Prepares the messages of one commit, in order. Each counts against the rate of its author like a request:
+   * once, however often the commit is prepared.
    */
   ofCommit(caller: Caller, runCount: RunCount): (operation: CommitMessage) => Promise<CommitDraft> {
     const newRooms = new Map<string, NewRoomKey>();
@@ -236,8 +236,9 @@ export class Drafts {
   }
 
   /**
-   * In the name of the caller, or of an agent that signed the message itself. A new room counts against the rate
-   * only if it has a key, which costs a bcrypt: without Redis, a commit still creates rooms without a key.
+   * In the name of the caller, or of an agent that signed the message itself. A new room counts against the
+   * rate only if it has a key, which costs a bcrypt: without Redis, a commit still creates rooms without a
+   * key.
    */
   async #ofCommit(
     caller: Caller,

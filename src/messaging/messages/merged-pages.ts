@@ -3,8 +3,9 @@ import type { DirectMessage } from '../model.js';
 import type { Page, Span } from '../port.js';
 
 /**
- * The first messages of all pages, in the order of the span. A page ends after a time, never between two messages
- * of one time, because the next page begins after that time: it may have a message more for each further inbox.
+ * The first messages of all pages, in the order of the span. A page ends after a time, never between two
+ * messages of one time, because the next page begins after that time: it may have a message more for each
+ * further inbox.
  */
 export function mergedPage(pages: readonly Page<DirectMessage>[], span: Span): Page<DirectMessage> {
   const [only] = pages;

@@ -21,7 +21,10 @@ export interface RoomAccess {
 export interface RoomReference {
   room: string;
   byName?: boolean | undefined;
-  /** The look-up by this id, if it has begun. A write that is prepared again must not have it: the room may have changed. */
+  /**
+   * The look-up by this id, if it has begun. A write that is prepared again must not have it: the room may
+   * have changed.
+   */
   ahead?: Promise<Room | undefined> | undefined;
 }
 
@@ -76,9 +79,9 @@ export class RoomDoors {
   }
 
   /**
-   * The room that a message by name goes to: a room of the caller's user, or a public room that an agent of this
-   * user created. Never a public room that others created, because anyone can create one with the name of a
-   * user's room. Undefined: the message creates the room.
+   * The room that a message by name goes to: a room of the caller's user, or a public room that an agent of
+   * this user created. Never a public room that others created, because anyone can create one with the name
+   * of a user's room. Undefined: the message creates the room.
    */
   async findToPost(caller: Caller | null, reference: RoomReference): Promise<Room | undefined> {
     const { room: given, byName } = reference;

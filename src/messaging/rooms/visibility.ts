@@ -14,8 +14,8 @@ export function isPublic({ owner, isPrivate }: Pick<Room, 'owner' | 'isPrivate'>
 }
 
 /**
- * Whether the room exists for a caller. A room of a user exists only for that user and the operator. A room with
- * a key exists for everyone who may see its owner's rooms; its messages still need the key.
+ * Whether the room exists for a caller. A room of a user exists only for that user and the operator. A room
+ * with a key exists for everyone who may see its owner's rooms; its messages still need the key.
  */
 export function canSeeRoom(caller: Caller | null, { owner }: Pick<Room, 'owner'>): boolean {
   if (owner === null) return true;

@@ -16,7 +16,10 @@ export class Mismatch extends Error {
   }
 }
 
-/** Decoding with a library, checking each field and encoding the record again to compare took 3.9 µs an agent, this takes 1.3. */
+/**
+ * Decoding with a library, checking each field and encoding the record again to compare took 3.9 µs an agent,
+ * this takes 1.3.
+ */
 export class ExactReader {
   readonly #bytes: Buffer;
   #at = 0;

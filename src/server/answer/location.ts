@@ -4,8 +4,8 @@ import { encodeSegment } from '../../core/text/path-segment.js';
 import type { Route } from '../route.js';
 
 /**
- * PUT and PATCH create what their own path names. After a POST the template of the operation says where the record
- * is, with fields of the answer or of the path.
+ * PUT and PATCH create what their own path names. After a POST the template of the operation says where the
+ * record is, with fields of the answer or of the path.
  */
 export function locationOf(route: Route, request: FastifyRequest, body: unknown): string | undefined {
   if (route.method !== 'POST') return request.url.split('?', 1)[0];

@@ -48,8 +48,9 @@ function conditionsOf({ headers }: FastifyRequest): string {
 }
 
 /**
- * An answer must not be repeated to narrower credentials, so the scope includes the namespaces. It must not be repeated
- * to another agent either: an answer may be a lease. A signed agent is its identity, whatever its name is.
+ * An answer must not be repeated to narrower credentials, so the scope includes the namespaces. It must not
+ * be repeated to another agent either: an answer may be a lease. A signed agent is its identity, whatever its
+ * name is.
  */
 function scopeOf(caller: Caller | null): string {
   if (caller === null) return 'anyone';

@@ -1,6 +1,6 @@
 /**
- * Which web pages may call the server: its own and those of the origins in `cors_origin`. Browsers send Origin;
- * other programs usually send none and are not concerned.
+ * Which web pages may call the server: its own and those of the origins in `cors_origin`. Browsers send
+ * Origin; other programs usually send none and are not concerned.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';

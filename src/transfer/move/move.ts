@@ -86,8 +86,8 @@ export async function moveHome(options: MoveOptions): Promise<MoveReport> {
 }
 
 /**
- * Counts the source after the target is marked. A server notes itself and then looks for the mark, and here it is the
- * other way round: one of the two sees the other.
+ * Counts the source after the target is marked. A server notes itself and then looks for the mark, and here
+ * it is the other way round: one of the two sees the other.
  */
 async function surveyMarked({ from, to, onStep }: MoveOptions, before: Progress): Promise<Sums> {
   const { mark } = to.move;

@@ -23,8 +23,8 @@ const pageRecordsFirst = 20;
 const pageBytes = 1024 * 1024;
 
 /**
- * Whether a message is alive at a time; every other record is. The retention of a room is in its record, which
- * comes before its messages.
+ * Whether a message is alive at a time; every other record is. The retention of a room is in its record,
+ * which comes before its messages.
  */
 export function livesOn(limits: Limits, atMs: number): (record: TransferRecord) => boolean {
   /** Only of rooms that differ from public rooms. */

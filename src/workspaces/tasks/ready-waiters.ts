@@ -11,8 +11,8 @@ export interface Wake {
 /** A place in the line of a project. */
 export interface Ticket {
   /**
-   * Resolves with the reason when a task may be ready, and with null when the time is over, the caller is gone
-   * or the server closes.
+   * Resolves with the reason when a task may be ready, and with null when the time is over, the caller is
+   * gone or the server closes.
    */
   wait(waitMs: number, signal?: AbortSignal): Promise<Wake | null>;
   /** Gives the place up. Returns the reason if the claim was woken before. */
@@ -90,8 +90,8 @@ export class ReadyWaiters {
   }
 
   /**
-   * Wakes those who have waited longest and would take a task with these labels, one for each task that may be
-   * ready.
+   * Wakes those who have waited longest and would take a task with these labels, one for each task that may
+   * be ready.
    */
   wake(projectId: string, labels: Wake['labels'] = null, tasks = 1): void {
     const line = this.#lines.get(projectId);

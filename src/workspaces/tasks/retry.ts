@@ -4,8 +4,8 @@ import type { Task } from '../model.js';
 import { type HeldTask, endsWithoutResult, touched } from './tasks.js';
 
 /**
- * Puts a task that ended without a result into the queue again, with all its attempts. Its fence stays, so a former
- * holder is still refused.
+ * Puts a task that ended without a result into the queue again, with all its attempts. Its fence stays, so a
+ * former holder is still refused.
  */
 export function retryTask({ task, lease }: HeldTask, reason: string | undefined, nowMs: number): HeldTask {
   if (!endsWithoutResult(task))

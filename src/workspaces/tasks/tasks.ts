@@ -213,8 +213,8 @@ export function cancelTask(
 }
 
 /**
- * Takes a held task from its holder and returns it to the queue. The holder did nothing wrong, so the attempt does
- * not count. An open question ends.
+ * Takes a held task from its holder and returns it to the queue. The holder did nothing wrong, so the attempt
+ * does not count. An open question ends.
  */
 export function releaseTask({ task, lease }: HeldTask, reason: string | undefined, nowMs: number): HeldTask {
   if (!heldStatuses.includes(task.status))

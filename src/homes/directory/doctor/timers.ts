@@ -27,8 +27,9 @@ interface LatestTimes {
 
 /**
  * Timers that may be set for several times: records share a timer, or the time of a record has changed. The
- * exact timer is looked up first. Only if it is missing, all timers are read, and again if one is missing there
- * that may have been set since: at most once for a page, because a page is examined again if writes disturb it.
+ * exact timer is looked up first. Only if it is missing, all timers are read, and again if one is missing
+ * there that may have been set since: at most once for a page, because a page is examined again if writes
+ * disturb it.
  */
 export class SharedTimers {
   readonly #kinds: ReadonlySet<string>;

@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of vectors: each has a document, and each document of such a namespace has one or waits. */
+/**
+ * What `stoa doctor` checks of vectors: each has a document, and each document of such a namespace has one or
+ * waits.
+ */
 import { messageOf } from '../../../core/errors.js';
 import { dataFamilies, decodeDocument, isLiveRow } from '../datastore/rows.js';
 import { decodeSettings, readSettings } from '../datastore/settings.js';

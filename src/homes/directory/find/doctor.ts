@@ -1,6 +1,7 @@
 /**
- * Proves that the search index of a data directory has every thing exactly once, with the words of its record, and
- * nothing else. What looks wrong is looked at again in one transaction, because others write meanwhile.
+ * Proves that the search index of a data directory has every thing exactly once, with the words of its
+ * record, and nothing else. What looks wrong is looked at again in one transaction, because others write
+ * meanwhile.
  */
 import { messageOf } from '../../../core/errors.js';
 import { Slices } from '../../../core/waiting/yielding.js';

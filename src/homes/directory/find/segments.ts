@@ -17,8 +17,8 @@ const blocksPerRead = 16;
 
 export class SegmentReader {
   /**
-   * By the key of the segment. A catalog never changes, and is dropped with its segment or for others. Without it
-   * every search would decode the catalogs again.
+   * By the key of the segment. A catalog never changes, and is dropped with its segment or for others.
+   * Without it every search would decode the catalogs again.
    */
   readonly #catalogs: LRUCache<string, Catalog>;
 

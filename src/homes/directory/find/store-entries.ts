@@ -1,6 +1,6 @@
 /**
- * The words of documents that are in a store beside the directory. The store has no index of them, so the directory
- * keeps what the index needs: these rows are to the search what documents are otherwise.
+ * The words of documents that are in a store beside the directory. The store has no index of them, so the
+ * directory keeps what the index needs: these rows are to the search what documents are otherwise.
  */
 import type { CurrentDocument } from '../../../datastore/document-store/current-documents.js';
 import { msOf } from '../../../datastore/documents/times.js';

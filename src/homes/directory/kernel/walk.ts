@@ -6,8 +6,8 @@ import type { Reader } from './transaction.js';
 type Bounds = Pick<RangeOptions, 'gte' | 'gt' | 'lt'>;
 
 /**
- * Calls `visit` with each row until it returns false. A pause begins the range again after the last row, so the
- * rows after it are those of that later moment.
+ * Calls `visit` with each row until it returns false. A pause begins the range again after the last row, so
+ * the rows after it are those of that later moment.
  */
 export async function walk(
   reader: Reader,

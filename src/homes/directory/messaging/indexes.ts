@@ -1,6 +1,6 @@
 /**
- * The index rows of the keys of an identity, of a room, a message and a direct message. The search index is not
- * declared here, because it is written later.
+ * The index rows of the keys of an identity, of a room, a message and a direct message. The search index is
+ * not declared here, because it is written later.
  */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';

@@ -20,7 +20,8 @@ export const families = {
   /** Time of activity, room id → nothing; public rooms only, and in the order of their last activity. */
   roomsByActivity: 'messaging/rooms_by_activity',
   /**
-   * User or zeros, name, zero, room id → nothing: rooms of users, and public rooms, whose names are not unique.
+   * User or zeros, name, zero, room id → nothing: rooms of users, and public rooms, whose names are not
+   * unique.
    */
   roomNames: 'messaging/room_names',
   /** One row: the totals of `/stats`. */
@@ -188,8 +189,8 @@ export function decodeDirect(key: Buffer, value: Buffer): DirectMessage {
 }
 
 /**
- * The proof is more than half of a row, and few readers ask for it. It follows the rest after a line feed, which
- * JSON does not contain, and is parsed when it is read.
+ * The proof is more than half of a row, and few readers ask for it. It follows the rest after a line feed,
+ * which JSON does not contain, and is parsed when it is read.
  */
 const lineFeed = 10;
 

@@ -29,7 +29,8 @@ export class RegistryCallers implements CallerAgents {
   }
 
   /**
-   * The agent in whose name a write is made, inside that write: made if it is new, and its id entered in shard
+   * The agent in whose name a write is made, inside that write: made if it is new, and its id entered in
+   * shard
    * 00. Without the transaction of shard 00, a new agent is not made.
    */
   called(

@@ -1,6 +1,6 @@
 /**
- * All servers need the same keys for secrets. The database has a check value of each key, so that a start with
- * a different key fails.
+ * All servers need the same keys for secrets. The database has a check value of each key, so that a start
+ * with a different key fails.
  */
 import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';

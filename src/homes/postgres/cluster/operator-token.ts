@@ -35,8 +35,8 @@ export function checkOperatorToken(given: string): void {
 }
 
 /**
- * A given token is noted as a hash, so that a server without one accepts it too. A token that differs from the
- * noted one replaces it, and `onReplaced` is called: a lost token must be replaceable.
+ * A given token is noted as a hash, so that a server without one accepts it too. A token that differs from
+ * the noted one replaces it, and `onReplaced` is called: a lost token must be replaceable.
  */
 export async function operatorCredentials(
   sql: PostgresSql,

@@ -71,9 +71,10 @@ export class PostgresCommit implements CommitHome {
   }
 
   /**
-   * What PostgreSQL decides is checked in the transaction: room and token. The bytes of the author are counted in
-   * Redis, together with those of single posts, and given back if the commit is refused. Without Redis, a message
-   * is refused only if it names a parent or is signed; its bytes then count among commits alone.
+   * What PostgreSQL decides is checked in the transaction: room and token. The bytes of the author are
+   * counted in Redis, together with those of single posts, and given back if the commit is refused. Without
+   * Redis, a message is refused only if it names a parent or is signed; its bytes then count among commits
+   * alone.
    */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;

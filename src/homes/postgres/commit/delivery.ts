@@ -10,9 +10,9 @@ import { valuesList } from '../datastore/sql.js';
 
 export interface DeliveryPort {
   /**
-   * Posts or sends the message at most once for the delivery's id; a repeat returns the first answer. Its bytes
-   * count for the author but are not refused, because the commit has accepted them. `isCounted`: they were
-   * counted when the commit was made.
+   * Posts or sends the message at most once for the delivery's id; a repeat returns the first answer. Its
+   * bytes count for the author but are not refused, because the commit has accepted them. `isCounted`: they
+   * were counted when the commit was made.
    */
   deliver(delivery: Delivery, isCounted: boolean): Promise<Delivered>;
 }

@@ -65,9 +65,9 @@ export class CommitOutbox {
   }
 
   /**
-   * Writes a message in the transaction of its commit. If Redis has not counted the bytes of a room message, they
-   * are counted in the same statement, whose row stays locked until the commit: parallel commits cannot all use
-   * the same bytes.
+   * Writes a message in the transaction of its commit. If Redis has not counted the bytes of a room message,
+   * they are counted in the same statement, whose row stays locked until the commit: parallel commits cannot
+   * all use the same bytes.
    */
   async add(
     tx: TransactionSql,

@@ -54,9 +54,9 @@ export interface PoolUse {
 }
 
 /**
- * The places of each pool. A statement waits here for a connection, not in the driver: if the driver has to send a
- * BEGIN after about a hundred other statements of one connection, it does not reserve the connection. The
- * transaction then stays open under the statements of other callers.
+ * The places of each pool. A statement waits here for a connection, not in the driver: if the driver has to
+ * send a BEGIN after about a hundred other statements of one connection, it does not reserve the connection.
+ * The transaction then stays open under the statements of other callers.
  */
 const pools = new WeakMap<Queryable, Places>();
 
@@ -231,14 +231,14 @@ class Statement<Row extends object> {
 }
 
 /**
- * The driver reports a lost connection a second time: to the next caller that gets this connection, before it has
- * sent anything. So each connection of a pool can fail one caller without a reason.
+ * The driver reports a lost connection a second time: to the next caller that gets this connection, before it
+ * has sent anything. So each connection of a pool can fail one caller without a reason.
  */
 const staleCodes = /^(57P0[12]|CONNECTION_CLOSED)$/;
 
 /**
- * The driver never ends some statements of lost connections. Their place becomes free this long after their caller
- * has given up. By then their connection is closed.
+ * The driver never ends some statements of lost connections. Their place becomes free this long after their
+ * caller has given up. By then their connection is closed.
  */
 const placeKeptMs = 1_000;
 
@@ -360,8 +360,9 @@ function tooLate(): StoaError {
 const attemptsMax = 20;
 
 /**
- * Runs a transaction, and runs it again after a conflict with another one, `attempts` times in all. `awaitSent` throws the error of a
- * statement that the body sent without waiting for it: that transaction was rolled back instead of committed.
+ * Runs a transaction, and runs it again after a conflict with another one, `attempts` times in all.
+ * `awaitSent` throws the error of a statement that the body sent without waiting for it: that transaction was
+ * rolled back instead of committed.
  */
 export async function transaction<T>(
   sql: PostgresSql,

@@ -19,8 +19,8 @@ export async function recordAgents(sql: Queryable, seen: readonly SeenAgent[]): 
 }
 
 /**
- * For documents of an open transaction, which the last step of a clear does not see. It must not delete their agents:
- * it waits for the lock until the transaction ends.
+ * For documents of an open transaction, which the last step of a clear does not see. It must not delete their
+ * agents: it waits for the lock until the transaction ends.
  */
 export function agentsStatements(seen: readonly SeenAgent[]): Statement[] {
   if (seen.length === 0) return [];
@@ -32,8 +32,8 @@ export function agentsStatements(seen: readonly SeenAgent[]): Statement[] {
 }
 
 /**
- * Records agents right before the commit, when the write has locked all its documents: a clear also locks documents
- * first, so the two cannot deadlock.
+ * Records agents right before the commit, when the write has locked all its documents: a clear also locks
+ * documents first, so the two cannot deadlock.
  */
 export function keepAgents(work: Work, seen: readonly SeenAgent[]): void {
   work.part(agentsOf).push(...seen);
@@ -69,8 +69,9 @@ function namespaceName({ user, namespace }: Scope): string {
 }
 
 /**
- * After a clear. Documents that were written behind its steps have their agents here. A plain set may commit one after
- * the first statement has looked for documents and before it deletes the agent, so a second statement looks again.
+ * After a clear. Documents that were written behind its steps have their agents here. A plain set may commit
+ * one after the first statement has looked for documents and before it deletes the agent, so a second
+ * statement looks again.
  */
 export async function forgetAgents(work: Work, scope: Scope): Promise<void> {
   const { user, namespace } = scope;

@@ -1,8 +1,8 @@
 /**
- * Keeps missing documents missing until a transaction ends. A row that does not exist cannot be locked. So the
- * transaction inserts it with version 0 and deletes it again: until the transaction ends, every insert of the same key
- * waits for it, also in a plain set or in another program. No one else ever sees the row, and nothing of it is left,
- * also after a rollback.
+ * Keeps missing documents missing until a transaction ends. A row that does not exist cannot be locked. So
+ * the transaction inserts it with version 0 and deletes it again: until the transaction ends, every insert of
+ * the same key waits for it, also in a plain set or in another program. No one else ever sees the row, and
+ * nothing of it is left, also after a rollback.
  *
  * Rejected: a shared advisory lock in every plain set. It would exclude only programs that take it.
  */
@@ -11,8 +11,8 @@ import type { Scope } from '../../../datastore/model.js';
 import type { Work } from '../write/work.js';
 
 /**
- * The write runs again if another transaction has created one of the documents meanwhile. No key may be named twice.
- * Both statements share a round trip with the next ones.
+ * The write runs again if another transaction has created one of the documents meanwhile. No key may be named
+ * twice. Both statements share a round trip with the next ones.
  */
 export function keepMissing(work: Work, { user, namespace }: Scope, keys: readonly string[]): void {
   if (keys.length === 0) return;

@@ -1,6 +1,6 @@
 /**
- * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, leases against what
- * they hold, rows whose record is gone.
+ * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, leases
+ * against what they hold, rows whose record is gone.
  */
 import { StoaError } from '../../../core/errors.js';
 import type { ExaminedFinding, OnProgress } from '../../../operations/model.js';

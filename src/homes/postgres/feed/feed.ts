@@ -71,7 +71,8 @@ export class PostgresFeed implements Feed {
     await migrateFeed(sql);
     await this.#look();
     if (isOnlyRead) return;
-    // The last function runs after each reconnection: notices may be lost, and the database may be a restored copy now.
+    // The last function runs after each reconnection: notices may be lost, and the database may be a restored
+    // copy now.
     await listen(
       sql,
       feedChannel,
@@ -117,8 +118,8 @@ export class PostgresFeed implements Feed {
   }
 
   /**
-   * Numbers all committed writes first, so that the position is after every write that was acknowledged. A post through
-   * another server may follow it.
+   * Numbers all committed writes first, so that the position is after every write that was acknowledged. A
+   * post through another server may follow it.
    */
   async newest(): Promise<string> {
     await this.#settle();

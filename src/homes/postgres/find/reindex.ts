@@ -1,7 +1,8 @@
 /**
- * Files everything again, in steps, while servers work. The names of all records are marked and filed; then entries
- * without a record are marked. A marked thing is found by its record, so searches miss nothing. How far it came is in a
- * table: a second call on any server follows it, and another server continues it if the first one dies.
+ * Files everything again, in steps, while servers work. The names of all records are marked and filed; then
+ * entries without a record are marked. A marked thing is found by its record, so searches miss nothing. How
+ * far it came is in a table: a second call on any server follows it, and another server continues it if the
+ * first one dies.
  */
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type {
@@ -78,8 +79,8 @@ export class Reindexing {
   }
 
   /**
-   * Begins jobs that follow from changed settings, and continues those of servers that died. One after another, and
-   * nobody waits for them: they may take long.
+   * Begins jobs that follow from changed settings, and continues those of servers that died. One after
+   * another, and nobody waits for them: they may take long.
    */
   continueAbandoned(): void {
     this.#continuing ??= this.#continueAll().finally(() => (this.#continuing = undefined));

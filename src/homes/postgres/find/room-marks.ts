@@ -1,6 +1,7 @@
 /**
- * Marks of whole rooms. Messages are in Redis, so the transaction that deletes a room or changes how long it keeps its
- * messages cannot list them. It marks the room; the filing then marks each message of the room that the index has.
+ * Marks of whole rooms. Messages are in Redis, so the transaction that deletes a room or changes how long it
+ * keeps its messages cannot list them. It marks the room; the filing then marks each message of the room that
+ * the index has.
  */
 import { Slices } from '../../../core/waiting/yielding.js';
 import type { EntryName } from '../../../find/model.js';

@@ -1,4 +1,7 @@
-/** The rows of segments and blocks in PostgreSQL. Blocks travel in base64: reading them took half as long as in hexadecimal. */
+/**
+ * The rows of segments and blocks in PostgreSQL. Blocks travel in base64: reading them took half as long as
+ * in hexadecimal.
+ */
 import type { Block } from '../../../find/segments/blocks.js';
 import { type Queryable, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';

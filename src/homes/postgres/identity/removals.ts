@@ -29,8 +29,8 @@ export interface RemovalsOptions {
   readonly beats: PostgresSql;
   readonly onRemoved: (id: string) => void;
   /**
-   * Called after the connection was lost, because tokens may have been removed that this server has not heard of;
-   * and when the operator's token was replaced.
+   * Called after the connection was lost, because tokens may have been removed that this server has not heard
+   * of; and when the operator's token was replaced.
    */
   readonly onMissed: () => void;
   readonly onError: (error: unknown) => void;

@@ -71,8 +71,9 @@ export async function addFence(work: Work, userId: string, user: string): Promis
 }
 
 /**
- * Keeps every lock of the user from being acquired until the transaction ends: each acquisition changes the same row. A
- * user who never had a lock has no such row. Then it is inserted and deleted again, and acquisitions wait for that.
+ * Keeps every lock of the user from being acquired until the transaction ends: each acquisition changes the
+ * same row. A user who never had a lock has no such row. Then it is inserted and deleted again, and
+ * acquisitions wait for that.
  */
 export function lockAcquisitions(work: Work, userId: string, user: string): void {
   work.send(

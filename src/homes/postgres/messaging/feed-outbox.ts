@@ -44,8 +44,8 @@ const batchEntries = 500;
 const sweepEveryMs = 1_000;
 const clusterSweepEveryMs = 15_000;
 /**
- * How long lists of rooms, totals and positions of the feed wait for the entries of answered posts. They need nothing
- * else of Redis, and must be answered while it hangs.
+ * How long lists of rooms, totals and positions of the feed wait for the entries of answered posts. They need
+ * nothing else of Redis, and must be answered while it hangs.
  */
 const carriedWaitMs = 1_000;
 /** How long an added entry is remembered, in case its removal from Redis was lost. */
@@ -87,8 +87,9 @@ export class FeedOutbox {
   }
 
   /**
-   * Moves the entry of a message that Redis has stored. On one Redis server the answer does not wait for it: a read
-   * that shows counters of rooms calls `catchUp` first. On a cluster there are too many lists for that, so the answer waits.
+   * Moves the entry of a message that Redis has stored. On one Redis server the answer does not wait for it:
+   * a read that shows counters of rooms calls `catchUp` first. On a cluster there are too many lists for
+   * that, so the answer waits.
    */
   async posted(list: string): Promise<void> {
     const moved = this.move(list);
@@ -105,8 +106,8 @@ export class FeedOutbox {
   }
 
   /**
-   * Resolves when the entries of the posts that this server has answered are moved, or after `carriedWaitMs`. It sends
-   * nothing to Redis.
+   * Resolves when the entries of the posts that this server has answered are moved, or after `carriedWaitMs`.
+   * It sends nothing to Redis.
    */
   async settled(): Promise<void> {
     if (this.#answered.size > 0) await within(carriedWaitMs, Promise.all(this.#answered));

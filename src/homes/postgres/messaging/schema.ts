@@ -1,6 +1,6 @@
 /**
- * The tables of messaging in PostgreSQL. `agents` and `rooms` have exactly the seed's columns, because an AICQ server
- * may have made them. Everything else is in tables of the schema `messaging`.
+ * The tables of messaging in PostgreSQL. `agents` and `rooms` have exactly the seed's columns, because an
+ * AICQ server may have made them. Everything else is in tables of the schema `messaging`.
  */
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';

@@ -37,8 +37,8 @@ export class PostgresSearchedMessages implements SearchedMessages {
   };
 
   /**
-   * A post is acknowledged when Redis has it. Its mark follows with its row of the feed; if that failed, the row waits
-   * in Redis. So a search first moves what waits.
+   * A post is acknowledged when Redis has it. Its mark follows with its row of the feed; if that failed, the
+   * row waits in Redis. So a search first moves what waits.
    */
   readonly markAll: SearchedMessages['markAll'] = async (rooms) => {
     const { feedOutbox, keys, redis } = this.#parts;

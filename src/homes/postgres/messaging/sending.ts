@@ -35,8 +35,8 @@ export class Sending {
 
   /**
    * Does not check again what the message was prepared with (room key, author's key): a script in Redis
-   * cannot read PostgreSQL. `room` is the room, if it was read ahead: the script finds out whether it was deleted or
-   * changed since.
+   * cannot read PostgreSQL. `room` is the room, if it was read ahead: the script finds out whether it was
+   * deleted or changed since.
    */
   post(input: NewMessage, room?: Room): PostgresStep<Delivered> {
     return this.inRedis((place) =>
@@ -62,8 +62,8 @@ export class Sending {
   }
 
   /**
-   * The room of a message that may be the first, in the transaction of the message. A private room is accepted if an
-   * earlier message of the commit made it: only then the hash is the same.
+   * The room of a message that may be the first, in the transaction of the message. A private room is
+   * accepted if an earlier message of the commit made it: only then the hash is the same.
    */
   async openRoom(work: Work, { room: wanted }: OpeningMessage): Promise<{ room: Room; created: boolean }> {
     const opened = await this.#parts.rooms.open(work, wanted);

@@ -213,8 +213,8 @@ export async function releaseLease(
 }
 
 /**
- * A write of an agent in its own name: makes the agent with its first write, and renews its presence with later
- * ones. Without `makeId` a new agent is not made.
+ * A write of an agent in its own name: makes the agent with its first write, and renews its presence with
+ * later ones. Without `makeId` a new agent is not made.
  */
 export async function called(
   work: RegistryWork,
@@ -289,8 +289,8 @@ export async function requireLease(
 }
 
 /**
- * Keeps an agent that does not exist from being made until the transaction ends: every insert of its id waits for the
- * one here. Returns the agent if another transaction has just made it.
+ * Keeps an agent that does not exist from being made until the transaction ends: every insert of its id waits
+ * for the one here. Returns the agent if another transaction has just made it.
  */
 async function keepMissing(
   work: RegistryWork,

@@ -80,9 +80,9 @@ class CounterSums implements SharedPart {
 }
 
 /**
- * Call it last in a transaction: many transactions need these row locks. They are taken in one order, sessions before
- * projects, so that two groups cannot deadlock. If a session was deleted in between, its open tasks are already
- * subtracted from the project.
+ * Call it last in a transaction: many transactions need these row locks. They are taken in one order,
+ * sessions before projects, so that two groups cannot deadlock. If a session was deleted in between, its open
+ * tasks are already subtracted from the project.
  */
 const addSums = `WITH given AS (
       SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],

@@ -33,7 +33,8 @@ export const workspaceTable: Table<Workspace> = {
     deleted_at: 'time',
     ...times,
   },
-  // Not a counter in the row: all tasks of a workspace would wait for its lock until their commits are on disk.
+  // Not a counter in the row: all tasks of a workspace would wait for its lock until their commits are on
+  // disk.
   computed: {
     active_tasks: (alias) =>
       `(SELECT coalesce(sum(counted.open_tasks), 0) FROM workspaces.projects counted
@@ -134,8 +135,8 @@ export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Ite
 }
 
 /**
- * Joins the one row that a condition on its key finds. LIMIT makes PostgreSQL look it up in the index for each
- * row before it. A plain join of tables without statistics read all rows of the owner.
+ * Joins the one row that a condition on its key finds. LIMIT makes PostgreSQL look it up in the index for
+ * each row before it. A plain join of tables without statistics read all rows of the owner.
  */
 export function joinOne(alias: string, table: string, condition: string, join = 'JOIN'): string {
   return `${join} LATERAL (SELECT * FROM workspaces.${table} WHERE ${condition} LIMIT 1) ${alias} ON true`;
@@ -348,8 +349,8 @@ export function textsOf(value: string): string[] {
 }
 
 /**
- * Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. Most times have three digits of a
- * second and need no calendar.
+ * Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. Most times have three
+ * digits of a second and need no calendar.
  */
 function isoOf(value: unknown): string {
   const text = String(value);

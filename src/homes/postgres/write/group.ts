@@ -1,9 +1,9 @@
 /**
- * Independent writes that share one database transaction. Their statements are sent side by side, so a group waits for
- * the database as often as one write does, and is one commit on disk.
+ * Independent writes that share one database transaction. Their statements are sent side by side, so a group
+ * waits for the database as often as one write does, and is one commit on disk.
  *
- * A row lock does not keep the writes of one transaction apart. So each kind of write has its own group, and two
- * writes to the same record are never in the same group.
+ * A row lock does not keep the writes of one transaction apart. So each kind of write has its own group, and
+ * two writes to the same record are never in the same group.
  */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
@@ -76,8 +76,9 @@ export class GroupedWrites<Item extends { readonly caller: Caller }, Result> {
 }
 
 /**
- * Runs the writes and stores what they share. A write that was refused before it wrote anything takes no part in the
- * commit. Any other error ends the transaction, after all writes have ended: none may send a statement later.
+ * Runs the writes and stores what they share. A write that was refused before it wrote anything takes no part
+ * in the commit. Any other error ends the transaction, after all writes have ended: none may send a statement
+ * later.
  */
 export async function runTogether<Result>(
   made: readonly Work[],

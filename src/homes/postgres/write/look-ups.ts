@@ -1,7 +1,10 @@
 /** Look-ups that the writes of a group make at the same moment: one statement for all of them. */
 import type { Queryable } from '../database/connection.js';
 
-/** Reads what was asked for, in the order of the keys. A constant: look-ups with the same function share a statement. */
+/**
+ * Reads what was asked for, in the order of the keys. A constant: look-ups with the same function share a
+ * statement.
+ */
 export type LoadAll<Key, Found> = (sql: Queryable, keys: readonly Key[]) => Promise<readonly Found[]>;
 
 /** The look-ups of one transaction. */

@@ -7,8 +7,8 @@ export interface RowSender {
 }
 
 /**
- * Writes a row. `statementOf` gets the SQL of a table `given` with the columns as text, and must make the same statement
- * of the same names of columns.
+ * Writes a row. `statementOf` gets the SQL of a table `given` with the columns as text, and must make the
+ * same statement of the same names of columns.
  */
 export function sendRow(
   work: RowSender,

@@ -14,8 +14,8 @@ export interface RowName {
 /** Steps of one write that share a statement, when they are the whole write, without key, fence and checks. */
 export interface Joined<Result> {
   /**
-   * Writes all items or none, and returns a result for each. Steps with the same function can be joined. It checks the
-   * caller's token itself.
+   * Writes all items or none, and returns a result for each. Steps with the same function can be joined. It
+   * checks the caller's token itself.
    */
   readonly write: (caller: Caller, items: readonly unknown[]) => Promise<unknown[]>;
   readonly item: unknown;
@@ -33,8 +33,8 @@ export class PostgresStep<Result> implements Step<Result> {
      */
     readonly alone?: ((caller: Caller) => Promise<Result>) | undefined,
     /**
-     * Sends the statement that locks and reads the rows in `locks`, for `run` to find. Of the steps of one write,
-     * those whose rows no other step names read ahead, all in one round trip.
+     * Sends the statement that locks and reads the rows in `locks`, for `run` to find. Of the steps of one
+     * write, those whose rows no other step names read ahead, all in one round trip.
      */
     readonly readAhead?: ((work: Work) => void) | undefined,
     readonly joined?: Joined<Result> | undefined,

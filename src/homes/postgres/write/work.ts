@@ -161,8 +161,9 @@ export class Work {
   }
 
   /**
-   * Shows that the caller's agent is at work. After the steps, because one of them may register the agent itself,
-   * and before the check of the fence, which shares the row that this locks. With `makes`, a new agent is made.
+   * Shows that the caller's agent is at work. After the steps, because one of them may register the agent
+   * itself, and before the check of the fence, which shares the row that this locks. With `makes`, a new
+   * agent is made.
    */
   async noteCall(makes = true): Promise<void> {
     const { agent } = this.acting;
@@ -241,7 +242,10 @@ export class Work {
     return this.#parts.get(make) as Part;
   }
 
-  /** Adds to a part that all writes of a group share. Without a group it is stored at once, for the next steps to read. */
+  /**
+   * Adds to a part that all writes of a group share. Without a group it is stored at once, for the next steps
+   * to read.
+   */
   share<Part extends SharedPart>(make: () => Part, add: (part: Part) => void): void {
     this.#hasWritten = true;
     const part = this.#shared.part(make);

@@ -61,7 +61,10 @@ export class PostgresWriter implements Writer {
     this.#options = options;
   }
 
-  /** Makes the tables where they are missing, and begins to remove answers whose time is over, unless the home is only read. */
+  /**
+   * Makes the tables where they are missing, and begins to remove answers whose time is over, unless the home
+   * is only read.
+   */
   async open(isOnlyRead = false): Promise<void> {
     const { sql, clock } = this.#options;
     await migrateAnswers(sql);
@@ -104,8 +107,9 @@ export class PostgresWriter implements Writer {
   }
 
   /**
-   * Runs independent writes in one transaction, in the order of the list. Each result is the result or the refusal of
-   * its write. Throws if one failed after it had written something, or if the database failed: nothing is written then.
+   * Runs independent writes in one transaction, in the order of the list. Each result is the result or the
+   * refusal of its write. Throws if one failed after it had written something, or if the database failed:
+   * nothing is written then.
    */
   async transactTogether<Result>(
     writes: readonly { caller: Caller; run: (work: Work) => Promise<Result> }[],

@@ -11,8 +11,8 @@ import { type Answer, answer, routesOf } from '../../route.js';
 const folder = new URL('bundle/console/', packageRoot);
 
 /**
- * The console loads only from this server, has no inline script or style, and makes no HTML from text. No other
- * page can frame it or keep a reference to its window.
+ * The console loads only from this server, has no inline script or style, and makes no HTML from text. No
+ * other page can frame it or keep a reference to its window.
  */
 const consoleHeaders = {
   'content-security-policy':

@@ -93,8 +93,8 @@ async function messagingPrincipal(request: FastifyRequest, messaging: MessagingS
 }
 
 /**
- * Until an agent is verified, requests count by address, so that guessing is limited. A database that does not answer
- * is not a guess: agents behind one address would be blocked because of it.
+ * Until an agent is verified, requests count by address, so that guessing is limited. A database that does
+ * not answer is not a guess: agents behind one address would be blocked because of it.
  */
 async function countedIfRefused<Result>(request: FastifyRequest, checking: Promise<Result>): Promise<Result> {
   try {

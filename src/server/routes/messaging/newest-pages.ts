@@ -28,8 +28,8 @@ const pagesMax = 1_000;
 
 export class NewestPages {
   /**
-   * A page is valid until its room or inbox changes or its oldest message expires. Without it GET /room/{id} costs ten
-   * times as much, and GET /dm of 60 messages three times as much.
+   * A page is valid until its room or inbox changes or its oldest message expires. Without it GET /room/{id}
+   * costs ten times as much, and GET /dm of 60 messages three times as much.
    */
   readonly #pages = new WeakMap<MessagingPort, LRUCache<string, KeptPage>>();
 

@@ -111,7 +111,8 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
   }),
   read: limited(async ({ caller, params, query, request, reply }, messaging) => {
     const id = canonicalRoomId(params.room);
-    // Before the room is read: while its key is checked, its name or the retention of its messages can change.
+    // Before the room is read: while its key is checked, its name or the retention of its messages can
+    // change.
     const revision = id === undefined ? undefined : messaging.port.revision({ kind: 'room', id });
     const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
     const { messagesPageDefault, messagesPageMax } = messaging.limits;

@@ -1,6 +1,6 @@
 /**
- * Files marked things into segments and joins segments, in the background. The caller runs one of these at a time for
- * a partition, so that nothing changes a segment while it is joined.
+ * Files marked things into segments and joins segments, in the background. The caller runs one of these at a
+ * time for a partition, so that nothing changes a segment while it is joined.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type Slices, inSlices } from '../../../../core/waiting/yielding.js';
@@ -119,8 +119,8 @@ export class Filing {
   }
 
   /**
-   * The entries of the marked things in older segments: they are dead when the new ones are filed. Looked up before the
-   * transaction, because only the filing changes segments, and many of them take long.
+   * The entries of the marked things in older segments: they are dead when the new ones are filed. Looked up
+   * before the transaction, because only the filing changes segments, and many of them take long.
    */
   async #olderPlaces(
     store: Store,

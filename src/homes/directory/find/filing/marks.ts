@@ -1,7 +1,7 @@
 /**
- * Marks: what was written since it was filed. A write only leaves a mark, in its own transaction; the words are read
- * from the record by the next search or when the mark is filed. So a write costs one small row more, and a key that
- * is written a thousand times is read once.
+ * Marks: what was written since it was filed. A write only leaves a mark, in its own transaction; the words
+ * are read from the record by the next search or when the mark is filed. So a write costs one small row more,
+ * and a key that is written a thousand times is read once.
  */
 import type { EntryName } from '../../../../find/model.js';
 import { prefixRange } from '../../kernel/engine.js';

@@ -1,7 +1,7 @@
 /**
- * Files everything again, in steps, while the server works. The names of all records are marked and filed, page by
- * page; then entries that have no record are marked. A marked thing is found by its record, so searches miss nothing.
- * How far it came is stored, so it continues after a crash.
+ * Files everything again, in steps, while the server works. The names of all records are marked and filed,
+ * page by page; then entries that have no record are marked. A marked thing is found by its record, so
+ * searches miss nothing. How far it came is stored, so it continues after a crash.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type {

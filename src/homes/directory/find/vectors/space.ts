@@ -1,4 +1,7 @@
-/** The space of the newest vectors: the model and the dimensions of the embedder that the directory was last used with. */
+/**
+ * The space of the newest vectors: the model and the dimensions of the embedder that the directory was last
+ * used with.
+ */
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 

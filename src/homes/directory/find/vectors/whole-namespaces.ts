@@ -1,4 +1,7 @@
-/** Lets all documents of a namespace wait for vectors, or removes their vectors, in steps that other writes fit between. */
+/**
+ * Lets all documents of a namespace wait for vectors, or removes their vectors, in steps that other writes
+ * fit between.
+ */
 import { dataFamilies, namespaceKey } from '../../datastore/rows.js';
 import { decodeSettings, readSettings } from '../../datastore/settings.js';
 import { prefixRange } from '../../kernel/engine.js';
@@ -9,8 +12,8 @@ import { removeVector, vectorFamilies as families, waitForVector } from './rows.
 const rowsPerStep = 256;
 
 /**
- * Carries out the note of a namespace, which has an empty key. An interruption begins again; a step that is done
- * twice changes nothing.
+ * Carries out the note of a namespace, which has an empty key. An interruption begins again; a step that is
+ * done twice changes nothing.
  */
 export async function spreadNamespace(store: Store, noteKey: Buffer, stamp: Buffer): Promise<void> {
   const { gte, lt } = prefixRange(noteKey);

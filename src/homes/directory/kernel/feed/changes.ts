@@ -125,8 +125,8 @@ export class ChangeFeed implements Feed {
   }
 
   /**
-   * Waits until an accepted change is committed, the time is over or the reader has left. Returns the position
-   * up to which no change was accepted. Must be called right after a read, without awaiting.
+   * Waits until an accepted change is committed, the time is over or the reader has left. Returns the
+   * position up to which no change was accepted. Must be called right after a read, without awaiting.
    */
   #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
     return new Promise((resolve) => {

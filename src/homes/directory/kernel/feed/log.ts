@@ -14,8 +14,8 @@ export interface RedoTransaction {
 }
 
 /**
- * A record of either log starts with the bytes written to that log before it, so that the size of a part of the
- * log is a subtraction.
+ * A record of either log starts with the bytes written to that log before it, so that the size of a part of
+ * the log is a subtraction.
  */
 export interface LogRecord<T> {
   bytesBefore: number;
@@ -60,8 +60,8 @@ export function decodeFeed(value: Buffer): LogRecord<Commit> {
 }
 
 /**
- * Redo records are binary, because they contain every written value. `texts` are those of the transactions with
- * a commit, in order.
+ * Redo records are binary, because they contain every written value. `texts` are those of the transactions
+ * with a commit, in order.
  */
 export function encodeRedo(
   bytesBefore: number,

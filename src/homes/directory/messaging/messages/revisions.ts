@@ -7,8 +7,8 @@ import type { Store } from '../../kernel/store.js';
 import { families } from '../rows.js';
 
 /**
- * Rooms and inboxes with their own number. One that is removed from the cache counts as changed, like all that are
- * not in it.
+ * Rooms and inboxes with their own number. One that is removed from the cache counts as changed, like all
+ * that are not in it.
  */
 const topicsMax = 10_000;
 const idBytes = 16;

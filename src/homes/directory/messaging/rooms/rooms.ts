@@ -156,8 +156,8 @@ function rowsOf(reader: Reader, keys: readonly Buffer[]): RoomRow[] {
 }
 
 /**
- * The keys of active public rooms, the most recent first. Rooms before an offset are skipped one by one, because the
- * index has no counts.
+ * The keys of active public rooms, the most recent first. Rooms before an offset are skipped one by one,
+ * because the index has no counts.
  */
 export async function publicRoomKeys(reader: Reader, limit: number, offset: number): Promise<Buffer[]> {
   const keys: Buffer[] = [];
@@ -195,8 +195,8 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
 }
 
 /**
- * The owner's room with this name, for a message that may be the first: made if it is missing. A private room is
- * accepted if an earlier message of the commit made it: only then the hash is the same.
+ * The owner's room with this name, for a message that may be the first: made if it is missing. A private room
+ * is accepted if an earlier message of the commit made it: only then the hash is the same.
  */
 export function openRoom(
   tx: Transaction,

@@ -102,8 +102,8 @@ export class TaskVerbs {
   }
 
   /**
-   * Gives the first ready task that the filter accepts to the holder. The cost does not depend on the number of
-   * waiting tasks, except for tasks before it that `without` or `skills` exclude.
+   * Gives the first ready task that the filter accepts to the holder. The cost does not depend on the number
+   * of waiting tasks, except for tasks before it that `without` or `skills` exclude.
    */
   claim(
     tx: Transaction,
@@ -171,8 +171,8 @@ export class TaskVerbs {
   }
 
   /**
-   * The start time of a task is reached, or its question expires. A timer of an earlier start time or question
-   * finds nothing to do.
+   * The start time of a task is reached, or its question expires. A timer of an earlier start time or
+   * question finds nothing to do.
    */
   onTaskTimer(tx: Transaction, reference: Buffer): void {
     const task = readRecord(tx, 'task', reference.toString());

@@ -79,8 +79,8 @@ export async function readWaiting(
 }
 
 /**
- * One server at a time stores vectors of an owner, and only of texts that are still the newest. Vectors of a model that
- * another server has replaced are dropped, and their documents keep waiting.
+ * One server at a time stores vectors of an owner, and only of texts that are still the newest. Vectors of a
+ * model that another server has replaced are dropped, and their documents keep waiting.
  */
 export async function settleDocuments(
   work: Work,

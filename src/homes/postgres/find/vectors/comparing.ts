@@ -7,7 +7,10 @@ import { type Parameter, type PostgresSql, query } from '../../database/connecti
 
 /** Vectors that one statement reads: 3 MB of numbers with 1,536 dimensions. */
 const vectorsPerRead = 256;
-/** In the binary form of an array: dimensions, flags, type, length and lower bound; then each number with its length. */
+/**
+ * In the binary form of an array: dimensions, flags, type, length and lower bound; then each number with its
+ * length.
+ */
 const arrayHeadBytes = 20;
 const arrayItemBytes = 8;
 

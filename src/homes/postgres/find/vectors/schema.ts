@@ -1,6 +1,7 @@
 /**
- * The tables of searches by meaning. A statement that changes documents of a namespace with vectors notes their places
- * in the same transaction: triggers do it. One server at a time embeds the waiting documents of an owner.
+ * The tables of searches by meaning. A statement that changes documents of a namespace with vectors notes
+ * their places in the same transaction: triggers do it. One server at a time embeds the waiting documents of
+ * an owner.
  */
 export const vectorTables = `
   -- Namespaces without a row have the defaults.

@@ -11,8 +11,8 @@ interface Note {
 }
 
 /**
- * Carries out the notes of an owner's namespaces, which have an empty id. A write that began before the settings
- * changed notes nothing itself. So a note waits until all transactions of its time have ended.
+ * Carries out the notes of an owner's namespaces, which have an empty id. A write that began before the
+ * settings changed notes nothing itself. So a note waits until all transactions of its time have ended.
  */
 export async function spreadNamespaces(sql: PostgresSql, owner: string): Promise<void> {
   await query(

@@ -104,7 +104,8 @@ export class MessageScores {
   }
 
   /**
-   * As long as the longest retention time of the settings. If the index expires earlier, the next scan reads the whole set.
+   * As long as the longest retention time of the settings. If the index expires earlier, the next scan reads
+   * the whole set.
    */
   #lifeMs(): number {
     const { messageRetentionSeconds, ownRoomRetentionSeconds, directRetentionSeconds } = this.#options.limits;

@@ -1,7 +1,7 @@
 /**
- * Requests per minute of each caller over all servers. The bucket is in Redis, and a server takes requests from
- * it in blocks, so that most requests need no round trip. Redis never gives out more than the limit; a server can
- * keep the rest of a block for a later minute.
+ * Requests per minute of each caller over all servers. The bucket is in Redis, and a server takes requests
+ * from it in blocks, so that most requests need no round trip. Redis never gives out more than the limit; a
+ * server can keep the rest of a block for a later minute.
  */
 import {
   OwnRequestRates,

@@ -17,8 +17,8 @@ export interface Claim {
 }
 
 /**
- * The claims of one transaction. They share the statements that find their tasks: a row that this transaction has locked
- * would be found again. All of them have the same filter.
+ * The claims of one transaction. They share the statements that find their tasks: a row that this transaction
+ * has locked would be found again. All of them have the same filter.
  */
 export class ClaimedTogether {
   readonly #claims: readonly Claim[];
@@ -79,8 +79,9 @@ async function placeOf(work: WorkspacesWork, { owner, projectId }: Claim): Promi
 }
 
 /**
- * So many of the first ready tasks of each project that no other transaction has locked: claims never wait for each
- * other. The number is part of the text, because PostgreSQL sorts all ready tasks if it does not know it.
+ * So many of the first ready tasks of each project that no other transaction has locked: claims never wait
+ * for each other. The number is part of the text, because PostgreSQL sorts all ready tasks if it does not
+ * know it.
  */
 function lockReady(
   work: WorkspacesWork,

@@ -96,8 +96,8 @@ export async function decideTask(
 }
 
 /**
- * Decides by a rule. `lockTask` may have waited, and then its lease is from before the wait. So before a refusal the lease
- * is read again; a decision on an old lease is found by `putLease`.
+ * Decides by a rule. `lockTask` may have waited, and then its lease is from before the wait. So before a
+ * refusal the lease is read again; a decision on an old lease is found by `putLease`.
  */
 async function decided<T>(
   work: WorkspacesWork,
@@ -191,9 +191,9 @@ export async function renewClaims(work: WorkspacesWork, ownerId: string, holder:
 }
 
 /**
- * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is locked here, and
- * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
- * like those beyond one step.
+ * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is
+ * locked here, and a write with a fencing number locks it after its tasks. So locked tasks are not waited
+ * for: they follow after the commit, like those beyond one step.
  */
 export async function releaseClaims(
   work: WorkspacesWork,

@@ -1,4 +1,7 @@
-/** The verbs of most tasks: created, claimed and completed by many callers at once, so each kind shares transactions. */
+/**
+ * The verbs of most tasks: created, claimed and completed by many callers at once, so each kind shares
+ * transactions.
+ */
 import type { Caller } from '../../../../core/caller.js';
 import type { Task } from '../../../../workspaces/model.js';
 import type { ClaimOutcome } from '../../../../workspaces/port.js';

@@ -104,8 +104,8 @@ export async function requireTaskVersion(
 }
 
 /**
- * The dependencies that are not finished. They are locked, so they cannot change until this transaction ends. A new task
- * cannot depend on a missing task; for a task that exists, a missing dependency was completed.
+ * The dependencies that are not finished. They are locked, so they cannot change until this transaction ends.
+ * A new task cannot depend on a missing task; for a task that exists, a missing dependency was completed.
  */
 async function unfinishedOf(
   work: WorkspacesWork,
