@@ -69,7 +69,9 @@ export const newWorkspaceSchema = z.strictObject({
 export const workspacePatchSchema = newWorkspaceSchema.partial();
 
 const projectConfig = jsonObject.describe(
-  'environment, model options, build and test commands. Strings are stored encrypted and shown as masks if they are URLs with a password, or if their name or the name of an object around them contains key, token, secret, password, credential, cookie or authorization.',
+  'environment, model options, build and test commands. Strings are stored encrypted and shown as masks if ' +
+    'they are URLs with a password, or if their name or the name of an object around them contains key, token, ' +
+    'secret, password, credential, cookie or authorization.',
 );
 
 export const newProjectSchema = z.strictObject({
@@ -143,7 +145,8 @@ const retry = z
   })
   .nullable()
   .describe(
-    'How long the task waits after a failed attempt: the base, doubled with each further attempt, up to the maximum. A random part of up to half is subtracted',
+    'How long the task waits after a failed attempt: the base, doubled with each further attempt, up to ' +
+      'the maximum. A random part of up to half is subtracted',
   );
 
 export const newTaskSchema = z.strictObject({

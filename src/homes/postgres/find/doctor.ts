@@ -190,7 +190,8 @@ class OwnerExamination {
       if (repair)
         await query(
           sql,
-          `UPDATE find.segments SET entries = $3, dead_entries = $4, dead_since = to_timestamp($5::double precision / 1000)
+          `UPDATE find.segments SET entries = $3, dead_entries = $4,
+              dead_since = to_timestamp($5::double precision / 1000)
             WHERE owner = $1 AND segment = $2::bigint AND dead = decode($6, 'hex')`,
           [
             this.#owner,
@@ -204,7 +205,8 @@ class OwnerExamination {
       yield this.#finding(
         'wrong',
         segment,
-        `A segment of the search index counts ${row.entries} entries, ${row.dead_entries} of them dead, and has ${catalog.count} and ${dead.count}.`,
+        `A segment of the search index counts ${row.entries} entries, ${row.dead_entries} of them dead, ` +
+          `and has ${catalog.count} and ${dead.count}.`,
       );
     }
     if (sinceMs === Infinity || nowMs() - Math.max(sinceMs, openedAtMs) <= deadSecondsMax * 1_000) return;
@@ -342,7 +344,8 @@ class OwnerExamination {
     const [old] = await query<{ mark: string }>(
       sql,
       `SELECT mark FROM find.marks WHERE owner = $1 AND clock_timestamp()
-          - greatest(marked_at, to_timestamp($2::double precision / 1000)) > $3::double precision * interval '1 second'
+          - greatest(marked_at, to_timestamp($2::double precision / 1000))
+          > $3::double precision * interval '1 second'
         LIMIT 1`,
       [this.#owner, openedAtMs, deadSecondsMax],
     );

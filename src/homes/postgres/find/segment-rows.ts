@@ -94,7 +94,8 @@ export async function* blocksOf(
   if (from !== undefined)
     for (const { body } of await query<{ body: string }>(
       sql,
-      `SELECT encode(body, 'base64') AS body FROM find.blocks WHERE owner = $1 AND segment = $2::bigint AND first < decode($3, 'hex')
+      `SELECT encode(body, 'base64') AS body FROM find.blocks
+        WHERE owner = $1 AND segment = $2::bigint AND first < decode($3, 'hex')
         ORDER BY first DESC, place DESC LIMIT 1`,
       [owner, segment, first],
     ))
