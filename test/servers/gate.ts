@@ -20,6 +20,8 @@ export interface Gate {
 export interface GateOptions {
   /** What the server's answers become on their way. */
   rewrite?: (answer: Buffer) => Buffer;
+  /** What the client sends, and all that follows it on the connection, waits for the promise. */
+  hold?: (sent: Buffer) => Promise<void> | undefined;
 }
 
 /** Text that is remembered of a client, for `silence`. */
@@ -27,7 +29,7 @@ const sentTextMax = 100_000;
 
 export async function startGate(
   url: string,
-  { rewrite = (answer) => answer }: GateOptions = {},
+  { rewrite = (answer) => answer, hold = () => undefined }: GateOptions = {},
 ): Promise<Gate> {
   const target = new URL(url);
   const sockets = new Map<Socket, { text: string }>();
@@ -49,7 +51,13 @@ export async function startGate(
       }
       inside.on('data', (chunk) => {
         if (sent.text.length < sentTextMax) sent.text += chunk.toString('latin1');
-        outside.write(chunk);
+        const held = hold(Buffer.from(chunk));
+        if (held === undefined) return void outside.write(chunk);
+        inside.pause();
+        void held.then(() => {
+          outside.write(chunk);
+          inside.resume();
+        });
       });
       outside.on('data', (chunk) => inside.write(rewrite(Buffer.from(chunk))));
       if (isSilent) for (const socket of [inside, outside]) socket.pause();

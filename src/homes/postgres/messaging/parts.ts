@@ -70,6 +70,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
   const rooms = new PostgresRooms(sql, {
     nowMs,
     limits,
+    onExtending: (room) => messages.keepAtLeast(room),
     onUpdated: (room) => reported(messages.keepAsLong(room), 'keeping messages of a room longer'),
     onDeleted: async (id) => {
       await reported(messages.forget(id), 'removing the messages of a deleted room; they expire');

@@ -5,6 +5,7 @@ import type { NewRoom, RoomName, RoomUpdate } from '../../../messaging/port.js';
 import { refuse, requireRoomVersion, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { retentionOf } from '../../../messaging/rooms/visibility.js';
 import { markRoom } from '../find/room-marks.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
@@ -57,6 +58,8 @@ type OwnedRoom = NewRoom & { owner: string };
 export interface PostgresRoomsOptions {
   readonly nowMs: () => number;
   readonly limits: Limits;
+  /** Called before the commit of a longer retention. If it throws, nothing is changed. */
+  readonly onExtending: (room: Room) => Promise<void>;
   /** Called after the commit, for what Redis has of the room. */
   readonly onUpdated: (room: Room) => Promise<void>;
   readonly onDeleted: (id: string) => Promise<void>;
@@ -163,6 +166,11 @@ export class PostgresRooms {
       work.announce(roomChanged(room, 'updated'));
       if (room.retentionSeconds !== before.retentionSeconds) {
         markRoom(work, id);
+        const { limits, onExtending } = this.#options;
+        if (retentionOf(room, limits) > retentionOf(before, limits)) {
+          await work.checkBeforeEffect();
+          await onExtending(room);
+        }
         work.afterCommit(() => this.#options.onUpdated(room));
       }
       return room;

@@ -65,6 +65,15 @@ local function deliveredBefore(key)
   return nil
 end`;
 
+/** The change of a room that was noted (`RoomChange`), with the version of the room and its retention, if noted. */
+export const notedChange = `
+local function notedChange(key)
+  local note = redis.call('GET', key)
+  if not note then return nil end
+  local change, version, retention = string.match(note, '(%a+) ?(%d*) ?(%d*)')
+  return change, tonumber(version), tonumber(retention)
+end`;
+
 /** Extends the life of a key. Never shortens it. */
 export const keepFor = `
 local function keepFor(key, life)

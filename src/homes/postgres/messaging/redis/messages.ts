@@ -15,7 +15,7 @@ import { readPage, readSpan } from './pages.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 import { messageOf, messageParts } from './stored-message.js';
-import { noteRoomChange } from './room-change.js';
+import { keepAsLong, keepAtLeast, noteRoomChange } from './room-change.js';
 import type { WordIndex } from './search/word-index.js';
 
 export interface RedisMessagesOptions {
@@ -188,32 +188,30 @@ export class RedisMessages {
     return removed === 1;
   }
 
+  /** Before the transaction stores a longer retention: nothing of the room expires earlier than it says. */
+  keepAtLeast(room: Room): Promise<void> {
+    return this.#eachLists(room, async (lists) => {
+      await keepAtLeast(this.#options, room, lists);
+      return true;
+    });
+  }
+
   /** Makes the messages of a room live as long as its new retention says. Reads already use the new retention. */
-  async keepAsLong(room: Room): Promise<void> {
-    const { keys, limits } = this.#options;
-    await noteRoomChange(this.#options, room.id, 'changed');
-    const untilMs = (tsMs: number): number => tsMs + retentionOf(room, limits) * 1000;
-    const { items: newest } = await this.read(room, { beforeMs: null, limit: 1 });
-    const newestMs = newest[0]?.tsMs;
-    if (newestMs === undefined) return;
-    await this.#expireAt(
-      [keys.messages(room.id), keys.roomClock(room.id)].map((key) => [key, untilMs(newestMs)]),
-    );
+  keepAsLong(room: Room): Promise<void> {
+    return this.#eachLists(room, (lists) => keepAsLong(this.#options, room, lists));
+  }
+
+  /** The messages of the room, then its threads, some at a time, until `act` returns false. */
+  async #eachLists(room: Room, act: (lists: readonly string[]) => Promise<boolean>): Promise<void> {
+    const { keys } = this.#options;
+    if (!(await act([keys.messages(room.id)]))) return;
     for (let afterMs = 0, more = true; more;) {
       const page = await this.read(room, { afterMs, limit: keptAtOnce });
-      const threads = page.items.flatMap(({ rootId, tsMs }): [string, number][] =>
-        rootId === null ? [] : [[keys.thread(room.id, rootId), untilMs(tsMs)]],
-      );
-      await this.#expireAt(threads);
+      const roots = new Set(page.items.flatMap(({ rootId }) => rootId ?? []));
+      if (roots.size > 0 && !(await act([...roots].map((root) => keys.thread(room.id, root))))) return;
       afterMs = page.items.at(-1)?.tsMs ?? afterMs;
       more = page.hasMore && page.items.length > 0;
     }
-  }
-
-  async #expireAt(all: readonly (readonly [key: string, atMs: number])[]): Promise<void> {
-    const { redis, nowMs } = this.#options;
-    const lifeMs = (atMs: number): number => Math.max(1, Math.ceil(atMs - nowMs()));
-    await withRedis(() => Promise.all(all.map(([key, atMs]) => redis.commands.pexpire(key, lifeMs(atMs)))));
   }
 
   /** Removes what Redis has of a deleted room. Threads and words expire; nothing finds them. */

@@ -8,7 +8,7 @@ import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messagi
 import { roomWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
-import { noteRoomChange } from './room-change.js';
+import { keepAtLeast, noteRoomChange } from './room-change.js';
 import { directMember, messageMember } from './stored-message.js';
 
 export interface RestoreOptions {
@@ -101,6 +101,7 @@ export async function restoreRoomCounters(
   const lifeMs = lastTsMs + retentionOf(room, limits) * 1000 - nowMs();
   if (lifeMs > 0) await runScript(redis.commands, 'stoaRaise', [keys.roomClock(roomId), lastTsMs, lifeMs]);
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
+  await keepAtLeast(options, room, [keys.messages(roomId)]);
   await noteRoomChange(options, roomId, 'changed');
 }
 

@@ -9,6 +9,7 @@ import {
   indexWord,
   keepFor,
   nextTime,
+  notedChange,
   pendingMark,
   takeRate,
   ulid,
@@ -25,14 +26,16 @@ export const scripts = {
    */
   stoaPost: {
     keys: undefined,
-    lua: `${ulid}${nextTime}${countBytes}${deliveredBefore}${indexWord}
+    lua: `${ulid}${nextTime}${countBytes}${deliveredBefore}${notedChange}${indexWord}
 local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
 if ARGV[13] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
   if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
 end
-local change = redis.call('GET', KEYS[8])
+local change, _, noted = notedChange(KEYS[8])
 if change == 'deleted' or (change and ARGV[17] ~= '') then return {change} end
+-- The room may have been read before its retention changed.
+retention = noted or retention
 if redis.call('LLEN', KEYS[7]) >= tonumber(ARGV[15]) then return {'full'} end
 local ts = nextTime(KEYS[1], KEYS[2], now)
 if ARGV[6] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[6], ARGV[6]) == 0 then return {'parent'} end
@@ -41,19 +44,21 @@ if ARGV[3] ~= '' then
   if wait then return {'bytes', wait} end
 end
 local id = ulid(ts, ARGV[7])
-local life = number(ts + retention - now)
-redis.call('SET', KEYS[2], number(ts), 'PX', life)
+-- Never shortened here: a retention that is being extended has extended the keys before the room says so.
+local life = ts + retention - now
+redis.call('SET', KEYS[2], number(ts), 'KEEPTTL')
+keepFor(KEYS[2], life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
 local message = '{"id":"' .. id .. '",' .. ARGV[8] .. ',"ts":' .. number(ts) .. ARGV[9] .. '}'
 redis.call('ZADD', KEYS[1], number(ts), message)
-redis.call('PEXPIRE', KEYS[1], life)
+keepFor(KEYS[1], life)
 if ARGV[6] ~= '' then
   redis.call('ZADD', KEYS[4], number(ts), id)
-  redis.call('PEXPIRE', KEYS[4], life)
+  keepFor(KEYS[4], life)
 end
 if ARGV[14] ~= '' then
   redis.call('ZADD', KEYS[9], number(ts), id)
-  redis.call('PEXPIRE', KEYS[9], life)
+  keepFor(KEYS[9], life)
 else
   local wordLife = tonumber(ARGV[16])
   for index = 9, #KEYS do indexWord(KEYS[index], now, wordLife, ts, ARGV[12] .. ':' .. id) end
@@ -105,6 +110,37 @@ if ARGV[8] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', 
 redis.call('RPUSH', KEYS[5], ARGV[7] .. ' ' .. id)
 redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. id)
 return {'ok', id, number(ts)}`,
+  },
+
+  /**
+   * Makes messages and threads of a room live as long as its retention says, from the newest message in each. Keys:
+   * change of the room, clock, lists. Arguments: now, retention, how long the change is noted, version of the room.
+   * Without the last two, before the change is stored: lives are only extended. Returns 0 if the room was deleted or has
+   * a newer version.
+   */
+  stoaKeepRoom: {
+    keys: undefined,
+    lua: `${notedChange}${keepFor}
+local now, retention, isNoted = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] ~= ''
+if isNoted then
+  local change, version = notedChange(KEYS[1])
+  if change == 'deleted' or (version and version > tonumber(ARGV[4])) then return 0 end
+  redis.call('SET', KEYS[1], 'changed ' .. ARGV[4] .. ' ' .. ARGV[2], 'PX', ARGV[3])
+end
+local function keepUntil(key, ts)
+  local life = math.max(1, ts + retention - now)
+  if isNoted then redis.call('PEXPIRE', key, string.format('%.0f', life)) else keepFor(key, life) end
+end
+local newest = tonumber(redis.call('GET', KEYS[2]) or '0')
+for index = 3, #KEYS do
+  local last = redis.call('ZRANGE', KEYS[index], -1, -1, 'WITHSCORES')[2]
+  if last then
+    newest = math.max(newest, tonumber(last))
+    keepUntil(KEYS[index], tonumber(last))
+  end
+end
+keepUntil(KEYS[2], newest)
+return 1`,
   },
 
   /**
