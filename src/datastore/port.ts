@@ -228,6 +228,8 @@ export interface DataPort extends DocumentReads {
 export interface Documents {
   readonly port: DataPort;
   readonly writer: Writer;
+  /** Work of a store beside the home that no caller asks for. */
+  readonly background?: { start(): void; close(): Promise<void> } | undefined;
 }
 
 /** A database beside the home that holds documents and nothing else: CouchDB, DynamoDB, Firestore, memory. */

@@ -65,6 +65,7 @@ export class DataService {
   readonly #feed: Feed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
   readonly #sweep: ExpirySweep;
+  readonly #background: Documents['background'];
 
   constructor(options: DataServiceOptions) {
     const { port, writer, limits, nowMs = Date.now } = options;
@@ -76,6 +77,7 @@ export class DataService {
     this.#feed = options.feed;
     this.#onError =
       options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
+    this.#background = options.background;
     this.#sweep = new ExpirySweep(port, limits, this.#onError);
     this.tracker = new AccessTracker({
       port,
@@ -323,11 +325,13 @@ export class DataService {
   /** Starts removing expired documents, if the database does not do it. */
   start(): void {
     this.#sweep.start();
+    this.#background?.start();
   }
 
   /** Writes the counted reads. Then the port may be closed. */
   async close(): Promise<void> {
     await this.#sweep.close();
+    await this.#background?.close();
     await this.tracker.close();
     await this.port.close();
   }

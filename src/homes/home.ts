@@ -8,7 +8,7 @@ import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { NamespaceSettingsPort } from '../datastore/namespace-settings.js';
 import type { DataPort } from '../datastore/port.js';
-import type { StoreNotes } from '../datastore/document-store/documents.js';
+import type { StoreNotes } from '../datastore/document-store/notes-port.js';
 import type { FindPort } from '../find/port.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';

@@ -1,8 +1,8 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
 import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
-import type { CurrentDocuments } from '../datastore/document-store/current-documents.js';
-import { type StoreNotes, storeDocuments } from '../datastore/document-store/documents.js';
+import { type StoreDocuments, storeDocuments } from '../datastore/document-store/documents.js';
+import type { StoreNotes } from '../datastore/document-store/notes-port.js';
 import { StoaError } from '../core/errors.js';
 import type { OnCall } from '../core/timed-call.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -22,23 +22,18 @@ export interface DataBackendOptions {
   onCall?: (call: BackendCall) => void;
 }
 
-/** The documents of a store. `current` is for the index of words in the home; null without a home. */
-interface StoreDocuments extends Documents {
-  readonly current: CurrentDocuments | null;
-}
-
 type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<StoreDocuments>;
 
 /** A store beside the home. */
 const store =
   (open: (url: URL, options: DataBackendOptions) => Promise<DocumentStore>): OpenBackend =>
   async (url, options) => {
-    const { limits, notes, onCall } = options;
+    const { limits, notes, onCall, onError } = options;
     const onStoreCall: OnCall | undefined =
       onCall &&
       ((verb, milliseconds, failed) =>
         onCall({ domain: 'data', backend: backendName(url.href), verb, milliseconds, failed }));
-    return storeDocuments(await open(url, options), limits, notes, onStoreCall);
+    return storeDocuments(await open(url, options), limits, { notes, onCall: onStoreCall, onError });
   };
 
 const couchdb = store(async (url, options) =>

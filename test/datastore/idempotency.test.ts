@@ -132,7 +132,7 @@ describe('in a store beside the directory', () => {
     const serviceIn = (stoa: Stoa): DataService => {
       const { limits } = stoa;
       const notes = new DirectoryStoreNotes(kernelOf(stoa));
-      return new DataService({ ...storeDocuments(store, limits, notes), limits });
+      return new DataService({ ...storeDocuments(store, limits, { notes }), limits });
     };
     const first = await openStoa(options);
     store.fails = true;

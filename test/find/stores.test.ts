@@ -59,7 +59,7 @@ async function openAt(home: StoaOptions, datastore: string): Promise<Opened> {
 /** The emulator in this process has no URL. */
 async function openWith(home: StoaOptions, store: DocumentStore): Promise<Opened> {
   const stoa = await openStoa(home);
-  const { current, ...documents } = storeDocuments(store, limits, stoa.home.storeNotes);
+  const { current, ...documents } = storeDocuments(store, limits, { notes: stoa.home.storeNotes });
   if (current !== null) stoa.home.find.useStore(current);
   const data = serviceOf(documents);
   const find = new FindService({

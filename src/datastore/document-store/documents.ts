@@ -1,6 +1,6 @@
 /**
- * Documents in a store beside the home: each step is one write to the store, and the home records it right
- * after.
+ * Documents in a store beside the home: each step is one write to the store. The home notes it before, and records it
+ * right after.
  */
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
@@ -10,78 +10,57 @@ import { StoaError } from '../../core/errors.js';
 import type { OnCall } from '../../core/timed-call.js';
 import { KeyQueue } from '../../core/waiting/key-queue.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type CurrentDocument, CurrentDocuments, type DocumentName } from './current-documents.js';
+import { CurrentDocuments, type DocumentName } from './current-documents.js';
+import type { KeptResults, StoreNotes, WriteNote } from './notes-port.js';
 import { StorePort, StoreStep } from './port.js';
+import { UnfinishedWrites, filed, forgetGone } from './unfinished-writes.js';
 import type { Scope } from '../model.js';
 import type { Documents, DocumentStore } from '../port.js';
 
-/** The answer of a request, to be stored under its key. */
-export interface KeptResults {
-  readonly idempotency: Idempotency;
-  readonly results: readonly unknown[];
+/** What a store is opened with beside its limits. */
+export interface StoreDocumentsOptions {
+  /** Without a home, nothing is announced, and no answers and words are stored. */
+  readonly notes?: StoreNotes | undefined;
+  readonly onCall?: OnCall | undefined;
+  /** Faults that no caller waits for. */
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-/** What the home stores for a store that cannot take part in its transactions. */
-export interface StoreNotes {
-  /**
-   * Refuses a caller whose lease has passed to another holder, or whose token was revoked. Called right
-   * before each write of the store.
-   */
-  checkCaller(caller: Caller): Promise<void>;
-  /** The stored answer for the key, or undefined. */
-  answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
-  /**
-   * Records that the request begins, or returns the stored answer. Throws if an earlier request with the key
-   * began and did not end.
-   */
-  begin(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
-  /** Announces the changes, stores the answer and the words of the documents, in one write of the home. */
-  end(
-    caller: Caller,
-    changes: readonly Change[],
-    kept: KeptResults | null,
-    documents: readonly CurrentDocument[],
-  ): Promise<void>;
-  /** The next keys after `after`, up to `through`, of documents whose words the home has. */
-  wordKeys(scope: Scope, after: string | null, through: string | null): Promise<string[]>;
-  /** The request was refused and changed nothing: its key is free again. */
-  abandon(caller: Caller, idempotency: Idempotency): Promise<void>;
+/** The documents of a store. `current` is for the index of words in the home; null without a home. */
+export interface StoreDocuments extends Documents {
+  readonly current: CurrentDocuments | null;
 }
 
-/** For a store that is opened without a home: nothing is announced, and no answers and words are stored. */
-const noNotes: StoreNotes = {
-  checkCaller: async () => undefined,
-  answered: async () => undefined,
-  begin: async () => undefined,
-  end: async () => undefined,
-  wordKeys: async () => [],
-  abandon: async () => undefined,
-};
-
-/** The port and the writer of a store. `current` is for the index of words in the home; null without a home. */
+/** The port and the writer of a store. */
 export function storeDocuments(
   store: DocumentStore,
   limits: Limits,
-  notes: StoreNotes | null = null,
-  onCall?: OnCall,
-): Documents & { readonly current: CurrentDocuments | null } {
+  { notes, onCall, onError = () => undefined }: StoreDocumentsOptions = {},
+): StoreDocuments {
   const port = new StorePort(store, limits, onCall);
-  const current = notes === null ? null : new CurrentDocuments(port);
-  return { port, writer: new StoreWriter(notes ?? noNotes, current), current };
+  if (notes === undefined) return { port, writer: new StoreWriter(null), current: null };
+  const current = new CurrentDocuments(port);
+  const unfinished = new UnfinishedWrites({ notes, store: port, current, limits, onError });
+  return { port, writer: new StoreWriter({ notes, current, unfinished }), current, background: unfinished };
 }
 
 /** After these errors it is unknown whether the store did the write. */
 const uncertain: ReadonlySet<string> = new Set(['backend_unavailable', 'engine', 'internal']);
 
+/** What the writer of a store uses of the home. */
+interface StoreHome {
+  readonly notes: StoreNotes;
+  readonly current: CurrentDocuments;
+  readonly unfinished: UnfinishedWrites;
+}
+
 class StoreWriter implements Writer {
-  readonly #notes: StoreNotes;
-  readonly #current: CurrentDocuments | null;
+  readonly #home: StoreHome | null;
   /** A repeat waits for the first request with its key. */
   readonly #requests = new KeyQueue();
 
-  constructor(notes: StoreNotes, current: CurrentDocuments | null) {
-    this.#notes = notes;
-    this.#current = current;
+  constructor(home: StoreHome | null) {
+    this.#home = home;
   }
 
   async write<const Steps extends readonly Step<unknown>[]>(
@@ -95,81 +74,108 @@ class StoreWriter implements Writer {
         'The documents are in a store beside the home. Such a store accepts one write at a time, without checks.',
         { fix: 'Send the writes one by one.' },
       );
+    const home = this.#home;
+    const write = (): Promise<unknown[]> =>
+      home === null ? runAlone(step) : new NotedWrite(home, caller, step, idempotency).run();
     const results =
       idempotency === null
-        ? await this.#run(caller, step, null)
-        : await this.#requests.run(JSON.stringify([idempotency.scope, idempotency.key]), () =>
-            this.#once(caller, step, idempotency),
-          );
+        ? await write()
+        : await this.#requests.run(JSON.stringify([idempotency.scope, idempotency.key]), write);
     // The result has the index of the only step.
     return results as Results<Steps>;
   }
 
   async answered(caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
-    return idempotency === null ? undefined : this.#notes.answered(caller, idempotency);
+    return idempotency === null ? undefined : this.#home?.notes.answered(caller, idempotency);
+  }
+}
+
+async function runAlone(step: StoreStep<unknown>): Promise<unknown[]> {
+  return [await step.run([])];
+}
+
+/** One write of the store, between its note in the home and the record of its end there. */
+class NotedWrite {
+  readonly #home: StoreHome;
+  readonly #caller: Caller;
+  readonly #step: StoreStep<unknown>;
+  readonly #idempotency: Idempotency | null;
+  readonly #note: WriteNote | null;
+  /** The store may have done something that the home does not have: the note stays. */
+  #isLeft = false;
+
+  constructor(home: StoreHome, caller: Caller, step: StoreStep<unknown>, idempotency: Idempotency | null) {
+    this.#home = home;
+    this.#caller = caller;
+    this.#step = step;
+    this.#idempotency = idempotency;
+    this.#note = home.unfinished.note(step.mayChange, caller.agent);
   }
 
-  async #once(caller: Caller, step: StoreStep<unknown>, idempotency: Idempotency): Promise<unknown[]> {
-    const before = await this.#notes.begin(caller, idempotency);
-    if (before !== undefined) return before;
+  async run(): Promise<unknown[]> {
+    const { notes, unfinished } = this.#home;
     try {
-      return await this.#run(caller, step, idempotency);
-    } catch (error) {
-      if (error instanceof StoaError && !uncertain.has(error.code))
-        await this.#notes.abandon(caller, idempotency);
-      throw error;
+      const before = await notes.begin(this.#caller, this.#idempotency, this.#note);
+      return before ?? (await this.#write());
+    } finally {
+      unfinished.ended(this.#note, this.#isLeft);
     }
   }
 
-  async #run(caller: Caller, step: StoreStep<unknown>, idempotency: Idempotency | null): Promise<unknown[]> {
+  async #write(): Promise<unknown[]> {
     const changes: Change[] = [];
     let results: [unknown];
-    await this.#notes.checkCaller(caller);
+    this.#isLeft = true;
     try {
-      results = [await step.run(changes)];
+      results = [await this.#step.run(changes)];
     } catch (error) {
-      // Part of a batch may be written although the rest was refused.
-      if (changes.length > 0) await this.#end(caller, changes, null);
+      await this.#failed(changes, error);
       throw error;
     }
-    if (changes.length > 0 || idempotency !== null)
-      await this.#end(caller, changes, idempotency && { idempotency, results });
+    const kept = this.#idempotency && { idempotency: this.#idempotency, results };
+    if (this.#note !== null || kept !== null || changes.length > 0) await this.#end(changes, kept, true);
+    this.#isLeft = false;
     return results;
   }
 
-  /** Stores the words before the changes, or with them: a reader of the feed finds what a change names. */
-  async #end(caller: Caller, changes: readonly Change[], kept: KeptResults | null): Promise<void> {
-    if (this.#current === null) return this.#notes.end(caller, changes, kept, []);
-    let isAnnounced = false;
-    try {
-      for (const change of changes)
-        if (change.kind === 'namespace.cleared') await this.#forget(caller, change);
-      await this.#current.pass(changes.flatMap(writtenName), (documents, isLast) => {
-        isAnnounced = isLast;
-        return this.#notes.end(caller, isLast ? changes : [], isLast ? kept : null, documents);
-      });
-    } catch (error) {
-      // The store has the change: it is announced although its words could not be read.
-      if (!isAnnounced) await this.#notes.end(caller, changes, null, []);
-      throw error;
-    }
+  /** Part of a batch may be written although the rest was refused. */
+  async #failed(changes: readonly Change[], error: unknown): Promise<void> {
+    if (changes.length > 0) await this.#end(changes, null, false);
+    if (!(error instanceof StoaError) || uncertain.has(error.code)) return;
+    this.#isLeft = this.#step.mayChange.mayBePartial;
+    await this.#home.notes.abandon(this.#caller, this.#idempotency, this.#isLeft ? null : this.#note);
   }
 
-  /** Looks at every document of a cleared range whose words the home has: most are gone. */
-  async #forget(caller: Caller, change: Change): Promise<void> {
-    const { namespace, after = null, through = null } = change.facts as unknown as ClearedFacts; // Of this kind.
-    const scope = { user: change.user ?? '', namespace };
-    let last = after;
-    for (;;) {
-      const keys = await this.#notes.wordKeys(scope, last, through);
-      if (keys.length === 0) return;
-      await this.#current?.pass(
-        keys.map((key) => ({ ...scope, key })),
-        (documents) => this.#notes.end(caller, [], null, documents),
-      );
-      last = keys.at(-1) ?? null;
-    }
+  /** Stores the words before the changes, or with them: a reader of the feed finds what a change names. */
+  async #end(changes: readonly Change[], kept: KeptResults | null, endsNote: boolean): Promise<void> {
+    const { notes, current } = this.#home;
+    const note = this.#note;
+    for (const change of changes)
+      if (change.kind === 'namespace.cleared')
+        await forgetGone(notes, current, clearedRange(change), (documents) =>
+          notes.end(this.#caller, { documents, note, isLast: false }),
+        );
+    await filed(notes, note, () =>
+      current.pass(changes.flatMap(writtenName), (documents, isLast) =>
+        notes.end(this.#caller, {
+          documents,
+          note,
+          isLast: isLast && endsNote,
+          ...(isLast && { changes, kept }),
+        }),
+      ),
+    );
   }
+}
+
+/** The range of a clear. Its change has these facts. */
+function clearedRange({ user, facts }: Change): {
+  scope: Scope;
+  after: string | null;
+  through: string | null;
+} {
+  const { namespace, after = null, through = null } = facts as unknown as ClearedFacts;
+  return { scope: { user: user ?? '', namespace }, after, through };
 }
 
 interface ClearedFacts {

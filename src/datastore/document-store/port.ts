@@ -15,17 +15,20 @@ import {
   type WriteBatch,
   succeeded,
 } from '../port.js';
+import type { StoreChanges } from './notes-port.js';
 import { FinalConflict, VersionRetries } from './version-retries.js';
 
 /** One write of the store. The store is not part of the home's transactions, so writes cannot be combined. */
 export class StoreStep<Result> implements Step<Result> {
   constructor(
+    /** What the write may change, for the note that the home keeps until its end. */
+    readonly mayChange: StoreChanges,
     /** Adds the changes to announce to `changes`. */
     readonly run: (changes: Change[]) => Promise<Result>,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): StoreStep<Shown> {
-    return new StoreStep(async (changes) => show(await this.run(changes)));
+    return new StoreStep(this.mayChange, async (changes) => show(await this.run(changes)));
   }
 
   after(act: (result: Result) => void): StoreStep<Result> {
@@ -62,7 +65,7 @@ export class StorePort implements DataPort {
     this.#timed('getMany', () => this.#store.getMany(scope, keys));
 
   readonly write: DataPort['write'] = (scope, batch) =>
-    new StoreStep(async (changes) => {
+    new StoreStep(this.#mayWrite(scope, batch), async (changes) => {
       const result = await this.#write(scope, batch, changes);
       const read =
         batch.gets.length === 0
@@ -72,7 +75,7 @@ export class StorePort implements DataPort {
     });
 
   readonly modify: DataPort['modify'] = (scope, key, decide) =>
-    new StoreStep((changes) =>
+    new StoreStep(this.#mayWrite(scope, { sets: [{ key }], deletes: [] }), (changes) =>
       this.#retries.run(scope, key, async () => {
         const current = await this.#timed('get', () => this.#store.get(scope, key));
         const write = decide(current);
@@ -92,14 +95,20 @@ export class StorePort implements DataPort {
     );
 
   readonly clear: DataPort['clear'] = (scope, after, limit) =>
-    new StoreStep(async (changes) => {
+    new StoreStep({ documents: [], cleared: { scope, after }, mayBePartial: true }, async (changes) => {
       const step = await this.#timed('clearStep', () => this.#store.clearStep(scope, after, limit));
       if (step.deleted > 0) changes.push(namespaceCleared(scope, step.deleted, after, step.after));
       return step;
     });
 
   readonly restore: DataPort['restore'] = (documents) => {
-    const step = new StoreStep(async (changes) => {
+    const names = documents.map(({ userId: user, namespace, key }) => ({
+      user,
+      namespace,
+      key,
+      isDelete: false,
+    }));
+    const step = new StoreStep({ documents: names, cleared: null, mayBePartial: true }, async (changes) => {
       await this.#timed('restore', () => this.#store.restore(documents));
       for (const { userId: user, namespace, key, version } of documents)
         changes.push(documentImported({ user, namespace }, key, version));
@@ -156,5 +165,17 @@ export class StorePort implements DataPort {
     for (const [index, { key }] of batch.deletes.entries())
       if (result.deletes[index] === true) changes.push(documentDeleted(scope, key));
     return result;
+  }
+
+  #mayWrite(
+    scope: Scope,
+    { sets, deletes }: Readonly<Record<keyof WriteBatch, readonly { readonly key: string }[]>>,
+  ): StoreChanges {
+    const documents = [
+      ...sets.map(({ key }) => ({ ...scope, key, isDelete: false })),
+      ...deletes.map(({ key }) => ({ ...scope, key, isDelete: true })),
+    ];
+    const mayBePartial = documents.length > 1 && !this.capabilities.atomicBatches;
+    return { documents, cleared: null, mayBePartial };
   }
 }

@@ -94,6 +94,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     findFamilies.blocks,
     // Only of documents in a store beside the directory.
     findFamilies.entries,
+    findFamilies.storeWrites,
     // Only while the index is made again.
     findFamilies.reindex,
     // Only of namespaces that ask for vectors.

@@ -69,4 +69,9 @@ export const storageLimits = {
     positive: true,
     about: 'Concurrent requests to a database server for one call.',
   },
+  storeWritesUnknownMax: {
+    default: 100_000,
+    positive: true,
+    about: 'Writes of a store beside the home with an unknown outcome before new ones are refused.',
+  },
 } as const satisfies LimitGroup;

@@ -1,6 +1,7 @@
 /** The rows of the search index for `stoa inspect`. The words of a block stay packed; its first word is in its key. */
 import { namesOf } from '../datastore/rows.js';
 import { decodeStoreEntry } from './store-entries.js';
+import { decodeNote } from './store-writes.js';
 import { decodeHead, decodeNumbers, vectorFamilies } from './vectors/rows.js';
 import {
   decodeSegment,
@@ -29,6 +30,10 @@ export function decodeFindEntry(family: string, key: Buffer, value: Buffer): unk
       const { user, createdAtMs, entry } = decodeStoreEntry(key, value);
       const { name: _name, packed, ...facts } = entry;
       return { user, ...namesOf(key), createdAtMs, ...facts, sizeBytes: packed.length };
+    }
+    case findFamilies.storeWrites: {
+      const { note, seenAtMs } = decodeNote(key, value);
+      return { partition, seenAtMs, ...note };
     }
     case vectorFamilies.waiting:
       return { partition, ...namesOf(key) };

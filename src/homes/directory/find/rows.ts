@@ -22,6 +22,8 @@ export const findFamilies = {
   blocks: 'find/blocks',
   /** Document → its words, if the document is in a store beside the directory. */
   entries: 'find/entries',
+  /** User ‖ note → what a write of the store beside the directory may change, until its end is recorded. */
+  storeWrites: 'find/store-writes',
   /** Partition ‖ scope → how far filing everything again has come. That of all users is with the messages. */
   reindex: 'find/reindex',
 } as const;

@@ -15,6 +15,8 @@ const single = {
   migrations: "hashtext('stoa_migrations')",
   /** A move from or into this database. This one is held until its connection ends. */
   move: "hashtext('stoa_move')",
+  /** Taking notes of writes of a store that have no end. */
+  storeWrites: "hashtext('stoa_store_writes')",
   /** With a second number: a bucket of the rows that a write of several steps changes. */
   writeBucket: "hashtext('stoa_write')",
 } as const;

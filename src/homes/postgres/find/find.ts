@@ -78,7 +78,7 @@ export class PostgresFind implements FindPort {
       messages,
       allMessages: () => messages.all(),
       current: () => this.#current,
-      putEntries: (documents) => writer.transact((work) => putStoreEntries(work, documents)),
+      putEntries: (documents) => writer.transact((work) => putStoreEntries(work, documents, null)),
       isOver: () => this.#isOver,
       onError: (error) => onError(error, 'filing everything again for the search; it is tried again'),
     });

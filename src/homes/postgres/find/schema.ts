@@ -121,6 +121,23 @@ const initialTables = `
   ${markFunction('mark_entries', `owner, 'data', namespace, key`, entryFacts)}
   ${markTriggers('find.entries', 'mark_entries')}
 
+  -- What writes of that store may change, until their end is recorded. A clear has the key after which it removes.
+  CREATE TABLE find.store_writes (
+    owner text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    note uuid NOT NULL,
+    server uuid NOT NULL,
+    agent text,
+    kind text NOT NULL CHECK (kind IN ('set', 'delete', 'clear')),
+    -- Another server filed the document meanwhile.
+    is_outdated boolean NOT NULL DEFAULT false,
+    seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (owner, namespace, key, note, kind)
+  );
+  CREATE INDEX store_writes_notes ON find.store_writes (note);
+  CREATE INDEX store_writes_seen ON find.store_writes (seen_at);
+
   CREATE FUNCTION find.forget_documents() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     DELETE FROM find.marks WHERE owner <> '';

@@ -3,6 +3,7 @@
  * the index needs: its rows are to the search what documents are otherwise.
  */
 import type { CurrentDocument } from '../../../datastore/document-store/current-documents.js';
+import type { WriteNote } from '../../../datastore/document-store/notes-port.js';
 import { msOf } from '../../../datastore/documents/times.js';
 import type { Scope } from '../../../datastore/model.js';
 import { documentEntry } from '../../../find/entries.js';
@@ -10,6 +11,7 @@ import type { EntryName } from '../../../find/model.js';
 import type { WaitingEntry } from '../../../find/segments/segment.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
+import { passStoreWrites } from './store-writes.js';
 
 const keysPerPage = 64;
 /** Expired rows that one round removes. The next round removes the others. */
@@ -18,9 +20,17 @@ const expiredPerRound = 10_000;
 const isUnindexed = `EXISTS (SELECT FROM find.namespace_settings s
   WHERE s.owner = given.owner AND s.collection = given.namespace AND NOT s.indexed)`;
 
-/** Writes the words of documents as they were just read. Triggers mark the rows that changed. */
-export async function putStoreEntries(work: Work, documents: readonly CurrentDocument[]): Promise<void> {
+/**
+ * Writes the words of documents as they were just read, for the write of the note. Triggers mark the rows that changed.
+ * Throws `OutdatedRead` if they must be read again.
+ */
+export async function putStoreEntries(
+  work: Work,
+  documents: readonly CurrentDocument[],
+  note: WriteNote | null,
+): Promise<void> {
   if (documents.length === 0) return;
+  await passStoreWrites(work, documents, note);
   const rows = documents.map(({ user, namespace, key, record }) => ({
     user,
     namespace,

@@ -103,7 +103,7 @@ export function beginAnswer(work: Work, caller: Caller, idempotency: Idempotency
  */
 export function endAnswer(
   work: Work,
-  caller: Caller,
+  caller: Pick<Caller, 'user'>,
   idempotency: Idempotency,
   results: readonly unknown[],
 ): Promise<void> {
@@ -118,7 +118,7 @@ export async function dropAnswer(sql: Queryable, { user }: Caller, idempotency: 
 
 async function putAnswer(
   work: Work,
-  { user }: Caller,
+  { user }: Pick<Caller, 'user'>,
   idempotency: Idempotency,
   answer: readonly unknown[] | Withheld,
   documentsOf: DocumentsOf = documentsElsewhere,
