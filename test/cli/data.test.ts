@@ -120,6 +120,37 @@ describe('stoa data against a running server', () => {
     ).toContainEqual(expect.objectContaining({ namespace: 'list', count: 4 }));
     expect((await data('clear', '-n', 'list', '--yes', '--json')).json()).toEqual({ deleted: 4 });
   });
+
+  test('an export is readable by its owner only, and a path that cannot be written or read is named', async () => {
+    const source = path('served');
+    await stoa(['data', 'set', 'k', '1', '--data', source]);
+    expect((await stoa(['export', '--documents', path('owned.ndjson'), '--data', source])).status).toBe(0);
+    expect((await stat(path('owned.ndjson'))).mode & 0o777).toBe(0o600);
+    const nowhere = path('missing/file.ndjson');
+    for (const command of [['export', '--documents'], ['export']]) {
+      expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining(`${nowhere} cannot be written`) as string,
+      });
+    }
+    expect(
+      (await stoa(['export', '--documents', '--domains', 'data', '--data', source, '--json'])).error(),
+    ).toMatchObject({ detail: '--domains cannot be used with --documents.' });
+    expect(await stoa(['import', '--documents', source, '--data', source, '--json'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('cannot be read') as string,
+    });
+  });
+
+  test('several values are stored and read in one step', async () => {
+    await data('set', 'first', '1');
+    const stored = await data('set-many', '{"a": 1, "b": {"c": [2]}}', '-n', 'notes');
+    expect(stored.stderr).toContain('Stored 2 documents.');
+    const read = await data('get-many', 'b', 'a', 'gone', '-n', 'notes', '--json');
+    expect(read.json()).toEqual({ a: 1, b: { c: [2] } });
+    const refused = await data('set-many', '[1]');
+    expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('is not a JSON object')]);
+  });
 });
 
 test('all reads are counted when the server stops', async () => {
@@ -184,27 +215,6 @@ test('an export can be imported exactly, and bad lines refuse the whole import',
   expect(
     (await stoa(['export', '--documents', '--data', path('export-three')])).stdout.split('\n').toSorted(),
   ).toEqual(text.split('\n').toSorted());
-});
-
-test('an export is readable by its owner only, and a path that cannot be written or read is named', async () => {
-  const source = path('owned');
-  await stoa(['data', 'set', 'k', '1', '--data', source]);
-  expect((await stoa(['export', '--documents', path('owned.ndjson'), '--data', source])).status).toBe(0);
-  expect((await stat(path('owned.ndjson'))).mode & 0o777).toBe(0o600);
-  const nowhere = path('missing/file.ndjson');
-  for (const command of [['export', '--documents'], ['export']]) {
-    expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({
-      status: 2,
-      stderr: expect.stringContaining(`${nowhere} cannot be written`) as string,
-    });
-  }
-  expect(
-    (await stoa(['export', '--documents', '--domains', 'data', '--data', source, '--json'])).error(),
-  ).toMatchObject({ detail: '--domains cannot be used with --documents.' });
-  expect(await stoa(['import', '--documents', path('owned'), '--data', source, '--json'])).toMatchObject({
-    status: 2,
-    stderr: expect.stringContaining('cannot be read') as string,
-  });
 });
 
 test('lines of an import end with a line feed and are UTF-8', async () => {
@@ -289,15 +299,4 @@ test('a line that the server refuses refuses the whole import', async () => {
     1,
     { imported: 599, lines: 601, bad: 2, firstBad: 551, skipped: 0 },
   ]);
-});
-
-test('several values are stored and read in one step', async () => {
-  const data = path('many');
-  await stoa(['data', 'set', 'first', '1', '--data', data]);
-  const stored = await stoa(['data', 'set-many', '{"a": 1, "b": {"c": [2]}}', '-n', 'notes', '--data', data]);
-  expect(stored.stderr).toContain('Stored 2 documents.');
-  const read = await stoa(['data', 'get-many', 'b', 'a', 'gone', '-n', 'notes', '--data', data, '--json']);
-  expect(read.json()).toEqual({ a: 1, b: { c: [2] } });
-  const refused = await stoa(['data', 'set-many', '[1]', '--data', data]);
-  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('is not a JSON object')]);
 });

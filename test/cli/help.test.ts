@@ -24,25 +24,30 @@ describe('the configuration', () => {
 });
 
 describe('help', () => {
+  const texts = new Map(helpTexts().map(({ words, help }) => [words, help]));
+
+  test('is printed by the program', async () => {
+    const { stdout, status } = await stoa(['agents', 'create', '--help']);
+    expect([status, stdout]).toEqual([0, texts.get('stoa agents create')]);
+  });
+
   test.each([
-    ['up'],
-    ['agents'],
-    ['agents create'],
-    ['agents sessions open'],
-    ['users set'],
-    ['token create'],
-    ['changes'],
-    ['backup'],
-    ['restore'],
-    ['inspect'],
-    ['config'],
-    ['status'],
-    [''],
-  ])('of "%s" has examples', async (words) => {
-    const { stdout, status } = await stoa([...words.split(' ').filter((word) => word !== ''), '--help']);
-    expect(status).toBe(0);
-    expect(stdout).toContain('Examples:');
-    expect(stdout).toContain(`$ stoa ${words}`.trim());
+    'stoa',
+    'stoa up',
+    'stoa agents',
+    'stoa agents create',
+    'stoa agents sessions open',
+    'stoa users set',
+    'stoa token create',
+    'stoa changes',
+    'stoa backup',
+    'stoa restore',
+    'stoa inspect',
+    'stoa config',
+    'stoa status',
+  ])('of "%s" has examples', (words) => {
+    expect(texts.get(words)).toContain('Examples:');
+    expect(texts.get(words)).toContain(`$ ${words}`);
   });
 
   describe.each(helpTexts())('of "$words"', ({ help }) => {
@@ -61,18 +66,16 @@ describe('help', () => {
   });
 
   test('of "connect" names its own data directory', () => {
-    const of = new Map(helpTexts().map(({ words, help }) => [words, help]));
-    expect(of.get('stoa connect')).toContain('Data directory (default: ~/.stoa; env: STOA_DATA)');
-    expect(of.get('stoa status')).toContain('Data directory (default: ./data; env: STOA_DATA)');
+    expect(texts.get('stoa connect')).toContain('Data directory (default: ~/.stoa; env: STOA_DATA)');
+    expect(texts.get('stoa status')).toContain('Data directory (default: ./data; env: STOA_DATA)');
   });
 
-  test('of "up" names the variable of a setting', async () => {
-    const { stdout } = await stoa(['up', '--help']);
-    expect(stdout.replaceAll(/\s+/g, ' ')).toContain('default: 7862; env: STOA_PORT)');
+  test('of "up" names the variable of a setting', () => {
+    expect(texts.get('stoa up')?.replaceAll(/\s+/g, ' ')).toContain('default: 7862; env: STOA_PORT)');
   });
 
-  test('names the variable of the data directory', async () => {
-    expect((await stoa(['--help'])).stdout).toMatch(/env:\s+STOA_DATA/);
+  test('names the variable of the data directory', () => {
+    expect(texts.get('stoa')).toMatch(/env:\s+STOA_DATA/);
   });
 
   test('names the version', async () => {
