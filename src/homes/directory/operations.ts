@@ -93,7 +93,11 @@ export class DirectoryOperations implements OperationsPort {
       done += rows;
       onProgress?.({ phase: 'records', done: Math.min(done, total), total });
     };
-    yield* examineAll(this.#kernel.stores, checks, { repair, onRows });
+    yield* examineAll(this.#kernel.stores, checks, {
+      repair,
+      onRows,
+      ...(this.#kernel.stores.length > 1 && { betweenPairs: (take) => this.#kernel.betweenPairs(take) }),
+    });
     // After the records, which it follows from.
     yield* this.#find.examine(repair, onProgress);
   }

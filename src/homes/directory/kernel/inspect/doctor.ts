@@ -57,6 +57,8 @@ export interface ExamineOptions {
   repair?: boolean;
   /** Rows read in one turn, and repaired in one transaction. */
   pageEntries?: number;
+  /** Runs its argument while no write over two shards is unfinished. */
+  betweenPairs?: <T>(take: () => Promise<T>) => Promise<T>;
   /** Called after each page with its rows. */
   onRows?: ((rows: number) => void) | undefined;
 }
@@ -140,11 +142,18 @@ function* inspectRows(check: Check, reader: Reader, rows: readonly Entry[], stor
 async function* checkRows(
   store: Store,
   find: (reader: Reader) => Iterable<Found>,
-  options: ExamineOptions,
+  { repair = false, betweenPairs }: ExamineOptions,
 ): AsyncGenerator<Finding & { repaired: boolean }> {
   const sight = await look(store, find);
-  if (sight.damages.length > 0 && options.repair === true) yield* await repairAll(store, find, sight);
-  else for (const damage of sight.damages) yield { ...findingOf(damage), repaired: false };
+  if (sight.damages.length === 0) return;
+  const report = async (seen: Sight) =>
+    repair
+      ? repairAll(store, find, seen)
+      : seen.damages.map((damage) => ({ ...findingOf(damage), repaired: false }));
+  // What looked like damage may have been a write that only one of its two shards had.
+  yield* betweenPairs === undefined
+    ? await report(sight)
+    : await betweenPairs(async () => report(await look(store, find)));
 }
 
 /** The result of one examination of a page. */
