@@ -1,5 +1,6 @@
 /** One Stoa through two servers, as a caller behind a balancer sees it: each request goes to the other server. */
 import { randomUUID } from 'node:crypto';
+import postgres from 'postgres';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Ask, type Reply, Running } from '../server/running.js';
 import { sharedHome } from '../servers/shared.js';
@@ -8,9 +9,11 @@ let a: Running;
 let b: Running;
 let project: string;
 let session: string;
+let postgresUrl: string;
 
 beforeAll(async () => {
   const { options } = await sharedHome();
+  postgresUrl = options.postgres;
   a = await Running.start(options);
   b = await Running.start(options);
   const workspace = await asked(a, 'POST', '/v1/workspaces', { body: { name: 'shared' } });
@@ -173,3 +176,34 @@ it('a room that is deleted through one server while the other posts keeps no mes
   await asked(b, 'POST', '/v1/rooms', { body: { name: 'ending' } });
   expect((await ask(a, 'GET', '/v1/rooms/ending/messages')).json.items).toEqual([]);
 });
+
+it('first writes and locks of one user do not wait for each other in a circle', async () => {
+  const as = a.operator;
+  const request = (agent: string, body: unknown): Ask => ({
+    as,
+    body,
+    headers: { 'stoa-user': 'crowd', 'stoa-agent': agent },
+  });
+  expect((await a.ask('PUT', '/v1/data/n/first', request('first', { value: 1 }))).status).toBe(201);
+  const before = await deadlocks();
+  const replies = await Promise.all(
+    Array.from({ length: 10 }, (_, index) =>
+      [a, b].flatMap((server, at) => [
+        server.ask('PUT', `/v1/locks/lock-${at}-${index}`, request(`holder-${at}-${index}`, {})),
+        server.ask('PUT', `/v1/data/n/${at}-${index}`, request(`writer-${at}-${index}`, { value: 1 })),
+      ]),
+    ).flat(),
+  );
+  expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([201]));
+  expect(await deadlocks()).toBe(before);
+});
+
+async function deadlocks(): Promise<number> {
+  const sql = postgres(postgresUrl, { max: 1 });
+  try {
+    const [row] = await sql`SELECT deadlocks::int FROM pg_stat_database WHERE datname = current_database()`;
+    return Number(row?.['deadlocks']);
+  } finally {
+    await sql.end();
+  }
+}

@@ -9,7 +9,7 @@ import { checkFence, counted, leaseTimesOf } from '../../../registry/lifecycle/l
 import type { StoredAgent } from '../../../registry/model.js';
 import type { AgentView, RegistryPort, UserScope } from '../../../registry/port.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
-import { agentNotFound } from '../../../registry/refusals.js';
+import { agentNotFound, secondSpelling } from '../../../registry/refusals.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
@@ -220,9 +220,14 @@ export class PostgresRegistry implements RegistryPort {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);
   }
 
-  /** Creates the user with its first write, in any domain. Refuses a second spelling of a known user. */
+  /**
+   * Creates the user with its first write, in any domain. Refuses a second spelling of a known user. Does not lock
+   * a user that exists: writes lock the user last, for its agents.
+   */
   async ensureUser(work: Work, user: string): Promise<void> {
-    await users.ensureUser(this.partOf(work), user);
+    const known = await users.spellingOf(work.sql, user);
+    if (known === undefined) await users.ensureUser(this.partOf(work), user);
+    else if (known !== user) throw secondSpelling();
   }
 
   /** The registry's view of a transaction. */

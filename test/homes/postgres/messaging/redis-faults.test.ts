@@ -149,6 +149,11 @@ describe('Redis', () => {
       // Requests that need no Redis still work.
       const headers = { authorization: `Bearer ${server.stoa.operatorToken}` };
       expect((await server.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
+      const direct = await server.ask('POST', '/v1/inbox', {
+        headers: { ...headers, 'stoa-user': 'ada', 'stoa-agent': 'writer' },
+        body: { to: ann.id, body: 'x' },
+      });
+      expect([direct.status, direct.json['code']]).toEqual([503, 'disk_full']);
       // A commit is accepted, and its message waits in the outbox.
       const operations = [{ op: 'room.post', room: 'global', body: 'waits' }];
       expect((await server.ask('POST', '/v1/commit', { headers, body: { operations } })).json).toMatchObject({

@@ -95,13 +95,14 @@ if redis.call('LLEN', KEYS[5]) >= tonumber(ARGV[9]) then return {'full'} end
 local ts = nextTime(KEYS[1], KEYS[2], now)
 local id = ulid(ts, ARGV[3])
 local life = number(ts + retention - now)
+-- The first write, because Redis refuses it when its memory is full. After a deletion it would refuse nothing.
+redis.call('SET', KEYS[2], number(ts), 'PX', life)
 -- If the inbox has no list of pending messages, the next read builds it.
 if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', number(now - retention))
   redis.call('ZADD', KEYS[4], '+inf', '${pendingMark}', number(ts), id)
   redis.call('PEXPIRE', KEYS[4], life)
 end
-redis.call('SET', KEYS[2], number(ts), 'PX', life)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
 local message = '{"id":"' .. id .. '",' .. ARGV[4] .. ',"ts":' .. number(ts) .. ARGV[5] .. '}'
 redis.call('ZADD', KEYS[1], number(ts), message)
