@@ -21,6 +21,7 @@ import { makePlace, makeTasks, userCaller } from '../../src/workspaces/conforman
 const ada = userCaller('ada');
 const limits = limitsWith({ workspaceStepRowsMax: 3 });
 let dataDir: string;
+let nowMs = Date.now();
 
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'stoa-bulk-'));
@@ -41,6 +42,8 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
     families: directoryFamilies,
     limits,
     sweepIntervalMs: 3_600_000,
+    // Each transaction has a later time than the one before.
+    clock: () => (nowMs += 1),
   });
   const secrets = await openSecrets({ dataDir });
   const port = await openDirectoryWorkspaces(kernel, { sealer: secrets.sealer });
@@ -108,6 +111,30 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     await during(engine, async (opened) => {
       await settled(opened);
       for (const { id } of tasks) expect(textOf(opened.kernel)).not.toContain(id);
+      await expectSound(opened);
+    });
+  });
+
+  it('the release of the claims of a lost agent continues after a restart, without its later claims', async () => {
+    const scout = { ...ada, agent: 'scout' };
+    const { tasks, again } = await during(engine, async ({ service, kernel, port }) => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const made = await makeTasks(service, ada, sessionId, 20);
+      for (const _task of made) await service.claimTask(scout, projectId, { lease_seconds: 3_600 });
+      const urgent = await service.createTask(ada, sessionId, { command: 'x', priority: 9 });
+      await Promise.all([
+        kernel.root.transact((tx) => port.tasks.releaseClaims(tx, 'ada', ['agent-id', 'scout'])),
+        service.claimTask(scout, projectId, { lease_seconds: 3_600 }),
+      ]);
+      return { tasks: [...made, urgent], again: urgent.id };
+    });
+    expect(await storedBetween(engine)).toContain('meta:work:release:');
+    await during(engine, async (opened) => {
+      await settled(opened);
+      const statuses = await Promise.all(
+        tasks.map(async ({ id }) => (await opened.service.getTask(ada, id)).status),
+      );
+      expect(statuses).toEqual(tasks.map(({ id }) => (id === again ? 'running' : 'pending')));
       await expectSound(opened);
     });
   });

@@ -128,7 +128,12 @@ function* sessionDamage(timers: SharedTimers, examined: Examined, id: string): G
   );
 }
 
-const bulkKinds: ReadonlySet<string> = new Set(['purge', 'dependants', 'reseal'] satisfies BulkKind[]);
+const bulkKinds: ReadonlySet<string> = new Set([
+  'purge',
+  'dependants',
+  'release',
+  'reseal',
+] satisfies BulkKind[]);
 
 /** This family contains only counters, marks of bulk work and the version of the layout. */
 function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {

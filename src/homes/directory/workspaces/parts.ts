@@ -36,6 +36,7 @@ export function workspacesParts(kernel: Kernel, options: DirectoryWorkspacesOpti
     steps: {
       purge: (tx, value) => purgeStep(tx, context, value),
       dependants: (tx, value) => dependantsStep(tx, context, value),
+      release: (tx, value) => tasks.releaseStep(tx, value),
       reseal: (tx, value) => reseal.step(tx, value),
     },
     onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),

@@ -22,7 +22,8 @@ export const workspacesPlacements: Readonly<Record<string, Placement>> = {
   [buckets.metadata]: ({ key }, source) => {
     const [, kind, ...rest] = key.toString().split(':').map(unescapePart);
     const id = rest.at(-1) ?? '';
-    // The version of the layout, and the marks of a re-keying, are in every shard.
+    // The version of the layout, and the marks of a re-keying, are in every shard. So are the marks of claims to release:
+    // the shards that do not have the owner find nothing to release.
     return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined
       ? placeOf(source, id)
       : 'every';

@@ -7,7 +7,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { buckets, metaKey } from '../keys.js';
 
-export type BulkKind = 'purge' | 'dependants' | 'reseal';
+export type BulkKind = 'purge' | 'dependants' | 'release' | 'reseal';
 
 /**
  * One bounded step of the work in the mark's value. Returns the value for the next step, or null when

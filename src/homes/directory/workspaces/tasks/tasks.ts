@@ -20,6 +20,7 @@ import { checkDependency, retryTask } from '../../../../workspaces/tasks/retry.j
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
+import { markBulk } from '../bulk/bulk.js';
 import { isReady, sessionRecords } from '../indexes.js';
 import { buckets, indexPrefix, indexedText } from '../keys.js';
 import { nextReady } from './next-ready.js';
@@ -53,6 +54,16 @@ export interface TaskVerbsOptions {
   limits: Limits;
   context: DependantsContext;
   outages: () => readonly Outage[];
+}
+
+/** The claims that a lost agent had, beyond the first step. */
+interface ReleaseMark {
+  readonly ownerId: string;
+  readonly holder: string;
+  /** Later claims stay: the agent is back. */
+  readonly untilMs: number;
+  /** The last task that a step has looked at. */
+  readonly after: string;
 }
 
 export class TaskVerbs {
@@ -190,30 +201,43 @@ export class TaskVerbs {
     becameReady(tx, this.#context, after.task, path.project.id);
   }
 
-  /**
-   * Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost.
-   * Tasks beyond one step end with their own leases.
-   */
+  /** Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost. */
   releaseClaims(tx: Transaction, ownerId: string, holders: readonly string[]): void {
     for (const holder of holders) {
-      const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
-      const ids = Array.from(
-        tx.range(buckets.indexes, { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax }),
-        ({ value }) => value.toString(),
-      );
-      for (const id of ids) {
-        const task = readRecord(tx, 'task', id);
-        const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
-        if (task === undefined || path === undefined || !heldStatuses.includes(task.status)) continue;
-        const held = readHeld(tx, task);
-        this.#end(
-          tx,
-          { ...path, task },
-          held,
-          rules.loseHolder(held, rules.presenceLostReason(holder), tx.nowMs),
-        );
-      }
+      const first: ReleaseMark = { ownerId, holder, untilMs: tx.nowMs, after: '' };
+      const rest = this.releaseStep(tx, JSON.stringify(first));
+      if (rest === null) continue;
+      markBulk(tx, 'release', indexedText(JSON.stringify([ownerId, holder])), rest);
+      this.#context.bulk.kickAfter(tx);
     }
+  }
+
+  /** One step of a release: looks at no more than `workspaceStepRowsMax` claims. */
+  releaseStep(tx: Transaction, value: string): string | null {
+    // Only releaseClaims makes such marks.
+    const mark = JSON.parse(value) as ReleaseMark;
+    const { ownerId, holder, untilMs, after } = mark;
+    const { workspaceStepRowsMax: rowsMax } = this.#limits;
+    const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
+    const bounds = { ...prefixRange(prefix), gte: Buffer.concat([prefix, Buffer.from(`${after}\0`)]) };
+    const ids = Array.from(tx.range(buckets.indexes, { ...bounds, limit: rowsMax }), ({ value: id }) =>
+      id.toString(),
+    );
+    for (const id of ids) {
+      const task = readRecord(tx, 'task', id);
+      const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
+      if (task === undefined || path === undefined || !heldStatuses.includes(task.status)) continue;
+      if (Date.parse(task.started_at ?? '') > untilMs) continue;
+      const held = readHeld(tx, task);
+      this.#end(
+        tx,
+        { ...path, task },
+        held,
+        rules.loseHolder(held, rules.presenceLostReason(holder), tx.nowMs),
+      );
+    }
+    const last = ids.at(-1);
+    return last === undefined || ids.length < rowsMax ? null : JSON.stringify({ ...mark, after: last });
   }
 
   /** Claims beyond one step are renewed by their own heartbeats. */
