@@ -11,6 +11,8 @@ export interface AgentsStore {
 
 /** Agents of namespaces that are remembered as kept. */
 const knownMax = 10_000;
+/** Agents that may wait while the store refuses them. Further ones are not noted. */
+const waitingMax = 10_000;
 
 /**
  * Writes an agent once and then remembers it. A failure does not fail the document's write: the agent waits
@@ -27,35 +29,38 @@ export class NamespaceAgents {
    */
   readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
+  readonly #onError: (error: unknown) => void;
+  #waitingCount = 0;
+  #isFailing = false;
 
-  constructor(store: AgentsStore, { limits, nowMs }: StoreOptions) {
+  constructor(store: AgentsStore, { limits, nowMs, onError = () => undefined }: StoreOptions) {
     this.#store = store;
+    this.#onError = onError;
     this.#nowMs = nowMs;
     this.#knownSeconds = limits.knownAgentSeconds;
   }
 
-  /** Notes that these agents worked there. Never throws. */
+  /** Notes that these agents worked there. Never throws: the first of several failures is reported. */
   async seen(scope: Scope, agents: Iterable<string | null>): Promise<void> {
-    for (const agent of agents) {
-      if (agent === null || this.#isKnown(scope, agent)) continue;
-      const id = idOf(scope);
-      const entry = this.#waiting.get(id) ?? { scope, agents: new Set() };
-      this.#waiting.set(id, entry);
-      entry.agents.add(agent);
+    for (const agent of agents) if (agent !== null && !this.#isKnown(scope, agent)) this.#add(scope, agent);
+    if (this.#waiting.size === 0) return;
+    try {
+      await this.flush();
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) this.#onError(error);
+      this.#isFailing = true;
     }
-    if (this.#waiting.size > 0) await Promise.allSettled([this.flush()]);
   }
 
   /** Writes the waiting agents; throws if that fails, and keeps the agents waiting. */
   async flush(): Promise<void> {
-    for (const [id, { scope, agents }] of this.#waiting) {
-      this.#waiting.delete(id);
+    for (const { scope, agents } of this.#waiting.values()) {
+      this.#drop(scope);
       try {
         await this.#store.add(scope, [...agents]);
       } catch (error) {
-        const later = this.#waiting.get(id);
-        for (const agent of agents) later?.agents.add(agent);
-        if (later === undefined) this.#waiting.set(id, { scope, agents });
+        for (const agent of agents) this.#add(scope, agent);
         throw error;
       }
       for (const agent of agents) this.#known.set(idOf(scope, agent), this.#nowMs());
@@ -64,11 +69,24 @@ export class NamespaceAgents {
 
   /** The namespace was cleared. */
   async forget(scope: Scope): Promise<void> {
-    this.#waiting.delete(idOf(scope));
+    this.#drop(scope);
     const prefix = `${idOf(scope)}\n`;
     const known = [...this.#known.keys()].filter((id) => id.startsWith(prefix));
     for (const id of known) this.#known.delete(id);
     await this.#store.remove(scope);
+  }
+
+  #add(scope: Scope, agent: string): void {
+    const entry = this.#waiting.get(idOf(scope)) ?? { scope, agents: new Set() };
+    if (entry.agents.has(agent) || this.#waitingCount >= waitingMax) return;
+    this.#waiting.set(idOf(scope), entry);
+    entry.agents.add(agent);
+    this.#waitingCount += 1;
+  }
+
+  #drop(scope: Scope): void {
+    this.#waitingCount -= this.#waiting.get(idOf(scope))?.agents.size ?? 0;
+    this.#waiting.delete(idOf(scope));
   }
 
   #isKnown(scope: Scope, agent: string): boolean {

@@ -26,6 +26,26 @@ test('a request to a busy server is retried', async () => {
   await data.close();
 });
 
+test('agents that the server refuses are reported once, and written with a later document', async () => {
+  const faults: unknown[] = [];
+  const port = await openCouchDataStore(couch.urlOf('refused_agents'), {
+    limits,
+    nowMs: Date.now,
+    onError: (error) => faults.push(error),
+  });
+  const data = dataOver({ port, limits });
+  await data.set(caller, 'n', 'k', 0);
+  couch.proxy.intercept = ({ target }) =>
+    target.includes('_namespaces') ? { status: 403, body: { error: 'forbidden' } } : undefined;
+  for (const name of ['heron', 'otter']) await data.set({ ...caller, agent: name }, 'n', 'k', 1);
+  expect(faults).toHaveLength(1);
+  couch.proxy.heal();
+  await data.set({ ...caller, agent: 'walrus' }, 'n', 'k', 2);
+  const [summary] = await port.listNamespaces(caller.user, null, 1);
+  expect(summary?.agents.toSorted()).toEqual(['agent', 'heron', 'otter', 'walrus']);
+  await data.close();
+});
+
 /** The next write is executed and its answer lost; `then` runs before the next request. */
 function loseAnswer(name: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
   const lost = { times: 0 };
