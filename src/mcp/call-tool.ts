@@ -70,7 +70,7 @@ const renewals = new WeakMap<Stoa, LRUCache<string, number>>();
 const agentsMax = 10_000;
 const renewEveryMs = 30_000;
 
-/** A call shows that its agent is alive: its presence and its claims are renewed, at most twice a minute. */
+/** A call shows that its agent is alive: its presence and its claims are renewed, at most twice a minute. The next call repeats what failed. */
 async function saw(stoa: Stoa, caller: Caller): Promise<void> {
   if (caller.agent === null) return;
   const name = `${caller.user}\0${caller.agent}`;
@@ -84,6 +84,7 @@ async function saw(stoa: Stoa, caller: Caller): Promise<void> {
     await stoa.registry.recordAgentCall(caller);
     await stoa.workspaces.renewClaims(caller);
   } catch (error) {
+    renewedAtMs.delete(name);
     // The call itself does not depend on it.
     stoa.onError(error, 'renewing the claims of an MCP client');
   }

@@ -92,6 +92,31 @@ test.each(['legacy', 'modern'] as const)('the caller is the same by both (%s)', 
   });
 });
 
+test('claims are renewed by the next call after a renewal that failed', async () => {
+  const renew = vi.spyOn(running.stoa.workspaces, 'renewClaims');
+  renew.mockRejectedValueOnce(new StoaError('overloaded', 'The store is busy.'));
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: {
+      name: 'recall',
+      arguments: { key: 'k' },
+      _meta: { ...meta, 'io.modelcontextprotocol/clientInfo': { name: 'renewing', version: '1' } },
+    },
+  };
+  const headers = {
+    accept,
+    'mcp-protocol-version': modernVersion,
+    'mcp-method': 'tools/call',
+    'mcp-name': 'recall',
+  };
+  for (let call = 0; call < 4; call += 1)
+    expect((await running.ask('POST', '/mcp', { as: running.alice, body, headers })).status).toBe(200);
+  expect(renew).toHaveBeenCalledTimes(2);
+  renew.mockRestore();
+});
+
 test('a call of the new revision whose headers contradict its body is refused', async () => {
   const body = {
     jsonrpc: '2.0',

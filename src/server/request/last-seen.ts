@@ -1,4 +1,7 @@
-/** Records when users and agents called, in the background, so that a request never waits for it. */
+/**
+ * Records when users and agents called, in the background, so that a request never waits for it. After a failure the
+ * next call tries again.
+ */
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
@@ -30,9 +33,10 @@ export class LastSeen {
     const noted = this.#notedAtMs.get(caller.user);
     if (noted !== undefined && nowMs - noted < this.#pauseMs) return;
     this.#notedAtMs.set(caller.user, nowMs);
-    this.#stoa.registry
-      .recordUserCall(caller)
-      .catch((error: unknown) => this.#stoa.onError(error, 'recording that a user called'));
+    this.#stoa.registry.recordUserCall(caller).catch((error: unknown) => {
+      this.#notedAtMs.delete(caller.user);
+      this.#stoa.onError(error, 'recording that a user called');
+    });
   }
 
   /** At most once in a while for a name, whether an agent has it or not. */
@@ -42,8 +46,9 @@ export class LastSeen {
     const noted = this.#agentsNotedAtMs.get(name);
     if (noted !== undefined && nowMs - noted < this.#agentPauseMs) return;
     this.#agentsNotedAtMs.set(name, nowMs);
-    this.#stoa.registry
-      .recordAgentCall(caller)
-      .catch((error: unknown) => this.#stoa.onError(error, 'renewing the presence of an agent'));
+    this.#stoa.registry.recordAgentCall(caller).catch((error: unknown) => {
+      this.#agentsNotedAtMs.delete(name);
+      this.#stoa.onError(error, 'renewing the presence of an agent');
+    });
   }
 }
