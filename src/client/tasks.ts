@@ -1,5 +1,6 @@
 /** Tasks through a server: create, claim, keep alive with heartbeats, complete. No Node built-ins. */
 import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
+import { StoaError } from '../core/errors.js';
 import { tasks } from '../api/workspaces/operations.js';
 import { type Methods, methodsOf } from './methods.js';
 import { Renewal } from './renewal.js';
@@ -58,12 +59,40 @@ export function tasksClient(transport: Transport): TasksClient {
           without_labels: filters.withoutLabels,
           skills: filters.skills,
         };
+        const sentMs = Date.now();
         const claim = await own.claim(projectId, body, { signal });
-        if (claim !== undefined) return new ClaimedTask(own, claim);
+        const takenMs = claim === undefined ? undefined : await heldSince(own, claim, sentMs, signal);
+        if (claim !== undefined && takenMs !== undefined) return new ClaimedTask(own, claim, takenMs);
         if (Date.now() >= untilMs) return null;
       }
     },
   };
+}
+
+/**
+ * A time of this machine from which the lease has its whole life; undefined if the lease has ended. The server may have
+ * waited for a task before it gave the lease, so an answer that took long is followed by a heartbeat.
+ */
+async function heldSince(
+  calls: Methods<'tasks'>,
+  claim: Claim,
+  sentMs: number,
+  signal: AbortSignal | undefined,
+): Promise<number | undefined> {
+  const beatMs = Date.now();
+  if (beatMs - sentMs < lifeMsOf(claim) / 3) return sentMs;
+  try {
+    await calls.heartbeat(claim.task.id, { fence: claim.lease.fence }, { signal });
+    return beatMs;
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'fenced') return undefined;
+    throw error;
+  }
+}
+
+/** Both times are the server's, so the clock of this machine does not matter. */
+function lifeMsOf({ task, lease }: Claim): number {
+  return Date.parse(lease.expires_at) - Date.parse(task.started_at ?? lease.expires_at);
 }
 
 /** A task that this caller holds. When it loses the task, it dispatches `lost` and aborts its signal. */
@@ -72,10 +101,9 @@ export class ClaimedTask extends Renewal {
   readonly fence: number;
   readonly #calls: Methods<'tasks'>;
 
-  constructor(calls: Methods<'tasks'>, { task, lease }: Claim) {
-    // Both times are the server's, so the clock of this machine does not matter.
-    const lifeMs = Date.parse(lease.expires_at) - Date.parse(task.started_at ?? lease.expires_at);
-    super({ lifeMs, takenMs: Date.now() }, (signal) =>
+  constructor(calls: Methods<'tasks'>, claim: Claim, takenMs: number) {
+    const { task, lease } = claim;
+    super({ lifeMs: lifeMsOf(claim), takenMs }, (signal) =>
       calls.heartbeat(task.id, { fence: lease.fence }, { signal }),
     );
     this.#calls = calls;

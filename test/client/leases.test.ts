@@ -10,7 +10,7 @@ import { LostEvent, Stoa } from '../../src/client/index.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
-import { eventually } from '../until.js';
+import { eventually, until } from '../until.js';
 
 let directory: string;
 let opened: OpenedStoa;
@@ -100,6 +100,27 @@ test('a lease is lost in time when the server no longer answers, also while a re
     ['lost', 'fenced'],
   ]);
   expect([lease.signal.aborted, claim?.signal.aborted]).toEqual([true, true]);
+}, 60_000);
+
+test('a claim whose answer arrives after the end of its lease is not given to the caller', async () => {
+  const url = await start();
+  const answered: string[] = [];
+  const slow: typeof fetch = async (input, init) => {
+    const answer = await fetch(input, init);
+    if (!String(input).endsWith('/tasks/claim') || answered.length > 0) return answer;
+    const { task } = (await answer.clone().json()) as { task: { id: string } };
+    answered.push(task.id);
+    const isReady = async () =>
+      (await opened.workspaces.getTask(operatorCaller('ada'), task.id)).status === 'pending';
+    await until(isReady);
+    return answer;
+  };
+  const stoa = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker', fetch: slow });
+  const project = await withTask(stoa);
+  expect(await stoa.tasks.claim(project, { leaseSeconds: 1 })).toBe(null);
+  const claim = await stoa.tasks.claim(project, { leaseSeconds: 60 });
+  expect(claim).toMatchObject({ task: { id: answered[0], status: 'running' }, fence: 2 });
+  claim?.abandon();
 }, 60_000);
 
 test('a clock of this machine that is wrong by an hour does not matter', async () => {
