@@ -123,7 +123,7 @@ async function openDomains(
 ): Promise<Domains> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
   const nowMs = (): number => clock.nowMs();
-  const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
+  const registry = await openPostgresRegistry({ sql, limits, nowMs, ...(given && { clock: given }) });
   const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
   const identity = await openPostgresIdentity({
     sql,

@@ -1,8 +1,6 @@
 /** The clock of the database, which all servers share. Their own clocks may differ. */
 import { type PostgresSql, query } from './connection.js';
 
-const checkedEveryMs = 60_000;
-
 /** The database's clock in SQL, in milliseconds since 1970. */
 export const clockSql = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
@@ -13,7 +11,6 @@ export class DatabaseClock {
   readonly #sql: PostgresSql;
   readonly #skewMs: (() => number) | undefined;
   #offsetMs = 0;
-  #checkedMs = 0;
 
   /**
    * Tests turn the clock with `skewMs`: it is added to this server's clock, and to every reading of the
@@ -39,12 +36,10 @@ export class DatabaseClock {
     return this.#skewMs?.() ?? 0;
   }
 
-  /** Reads the database clock if the last reading is old or missing. */
+  /** Compares this server's clock with the database's. */
   async refresh(): Promise<void> {
     const askedMs = Date.now();
-    if (askedMs - this.#checkedMs <= checkedEveryMs) return;
     const [row] = await query<{ clock_ms: string }>(this.#sql, `SELECT ${clockColumn}`);
-    this.#checkedMs = Date.now();
-    this.#offsetMs = Number(row?.clock_ms ?? askedMs) - Math.round((askedMs + this.#checkedMs) / 2);
+    this.#offsetMs = Number(row?.clock_ms ?? askedMs) - Math.round((askedMs + Date.now()) / 2);
   }
 }

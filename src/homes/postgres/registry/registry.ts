@@ -11,7 +11,6 @@ import type { AgentView, RegistryPort, UserScope } from '../../../registry/port.
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { agentNotFound, secondSpelling } from '../../../registry/refusals.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import * as agents from './agents.js';
@@ -28,6 +27,8 @@ import { type PresenceEndedHook, RegistryWork, type RemovedHook, type RenameHook
 export interface PostgresRegistryOptions {
   readonly sql: PostgresSql;
   readonly limits: Limits;
+  /** This server's estimate of the database's clock. */
+  readonly nowMs: () => number;
   /** Tests only: replaces the database's clock. Milliseconds since 1970. */
   readonly clock?: () => number;
 }
@@ -35,9 +36,7 @@ export interface PostgresRegistryOptions {
 /** Creates missing tables. */
 export async function openPostgresRegistry(options: PostgresRegistryOptions): Promise<PostgresRegistry> {
   await migrateRegistry(options.sql);
-  const registry = new PostgresRegistry(options);
-  await registry.keepTime();
-  return registry;
+  return new PostgresRegistry(options);
 }
 
 export class PostgresRegistry implements RegistryPort {
@@ -52,7 +51,6 @@ export class PostgresRegistry implements RegistryPort {
   readonly limits: Limits;
   readonly #sql: PostgresSql;
   readonly #options: PostgresRegistryOptions;
-  readonly #databaseClock: DatabaseClock;
   readonly #spellings: Spellings;
 
   constructor(options: PostgresRegistryOptions) {
@@ -60,16 +58,10 @@ export class PostgresRegistry implements RegistryPort {
     this.callers = new RegistryCallers(this);
     this.#sql = options.sql;
     this.#options = options;
-    this.#databaseClock = new DatabaseClock(options.sql);
     this.#spellings = new Spellings(options.limits.tokensCachedMax);
   }
 
-  readonly nowMs: RegistryPort['nowMs'] = () => this.#options.clock?.() ?? this.#databaseClock.nowMs();
-
-  /** Compares this server's clock with the database's clock, unless that was done within the last minute. */
-  keepTime(): Promise<void> {
-    return this.#databaseClock.refresh();
-  }
+  readonly nowMs: RegistryPort['nowMs'] = () => this.#options.clock?.() ?? this.#options.nowMs();
 
   readonly createAgent: RegistryPort['createAgent'] = (input) => {
     const agentId = this.callers.makeId(input.user, input.name);

@@ -15,7 +15,6 @@ export async function sweepRegistry(
   writer: Writer,
   isOver: () => boolean = () => false,
 ): Promise<void> {
-  await registry.keepTime();
   const { sweepStepMax } = registry.limits;
   const leases = new PostgresStep([], (work) => sweepLeases(registry.partOf(work), sweepStepMax));
   for (let isMore = true; isMore && !isOver();) {

@@ -47,9 +47,12 @@ export async function openPostgresRegistryBench(
   const sql = await openPostgres(url, { limits, connectionsMax: 8 });
   await migrateAnswers(sql);
   await migrateFeed(sql);
+  const databaseClock = new DatabaseClock(sql);
+  await databaseClock.refresh();
   const port = await openPostgresRegistry({
     sql,
     limits,
+    nowMs: () => databaseClock.nowMs(),
     ...(given && { clock: given }),
   });
   limitStatements(sql, limits);

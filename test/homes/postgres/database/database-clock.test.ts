@@ -1,0 +1,21 @@
+import { expect, test, vi } from 'vitest';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/connection.js';
+import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
+import { emptyPostgres } from '../../../servers/shared.js';
+
+test('each refresh follows a step of the clock of the server', async () => {
+  const sql = await openPostgres(new URL((await emptyPostgres()).url), { connectionsMax: 1 });
+  const [realNow, stepped] = [Date.now, vi.spyOn(Date, 'now')];
+  const minuteMs = 60_000;
+  try {
+    const clock = new DatabaseClock(sql);
+    for (const stepMs of [0, 30 * minuteMs, -minuteMs * 30]) {
+      stepped.mockImplementation(() => realNow() + stepMs);
+      await clock.refresh();
+      expect(Math.abs(clock.nowMs() - realNow())).toBeLessThan(10 * minuteMs);
+    }
+  } finally {
+    stepped.mockRestore();
+    await closePostgres(sql, 1);
+  }
+});
