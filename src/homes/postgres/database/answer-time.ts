@@ -21,6 +21,22 @@ export interface SocketTarget {
  */
 const graceShare = 0.2;
 
+/**
+ * Between the error of a socket and its end, the driver would give the connection to the next statement. It
+ * never ends that statement, and waits for its answer on the next connection. So an open connection only
+ * ends, without an error, and one that could not be opened fails at the moment when it ends.
+ */
+class PoolSocket extends Socket {
+  override emit(event: string | symbol, ...values: unknown[]): boolean {
+    if (event === 'error') return true;
+    if (event !== 'close') return super.emit(event, ...values);
+    const { errored, bytesRead } = this;
+    const isFailure = errored !== null && bytesRead === 0;
+    if (isFailure) super.emit('error', errored);
+    return super.emit('close', isFailure);
+  }
+}
+
 /** The limit and the connections of one pool. */
 export class AnswerTime {
   /** Longer during a start, which may change large tables. 0 means no limit, as in PostgreSQL. */
@@ -45,7 +61,7 @@ export class AnswerTime {
       port: { [this.#serverIndex]: port = 5432 },
       path,
     } = target;
-    const socket = new Socket();
+    const socket = new PoolSocket();
     this.#sockets.set(socket, this.#serverIndex);
     // For TLS, the driver reads the host name from these properties, which it sets on its own sockets.
     Object.assign(socket, { host, port });

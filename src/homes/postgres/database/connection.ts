@@ -225,10 +225,19 @@ class Statement<Row extends object> {
   withdraw(): void {
     this.#isWithdrawn = true;
     setTimeout(this.#onWithdrawn, placeKeptMs).unref();
-    // To cancel one that was sent, the driver would open a connection, and leave a failure of it unhandled.
-    if (this.#pending !== undefined && !wasSent(this.#pending)) this.#pending.cancel();
+    if (this.#pending !== undefined && !wasSent(this.#pending)) void Object.assign(this.#pending, nothing);
   }
 }
+
+/**
+ * Sent in place of a withdrawn statement. If the driver opens a connection for a statement that was cancelled
+ * meanwhile, it sends nothing, waits for an answer, and never uses the connection. It fails, so a transaction
+ * is not committed without the statement.
+ */
+const nothing = {
+  strings: ["DO $$ BEGIN RAISE 'its caller has given up' USING ERRCODE = 'query_canceled'; END $$"],
+  args: [],
+};
 
 /**
  * The driver reports a lost connection a second time: to the next caller that gets this connection, before it
@@ -321,8 +330,9 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
           if (lostCodes.test(causeCodeOf(error))) endedTransactions.add(tx);
           end(() => rollBack(error));
         };
-        // The caller may have given up while the transaction waited for a connection.
-        if (isRefused) fail(tooLate());
+        // The caller may have given up while the transaction waited for a connection, which is new then. Also
+        // if the place is free by now, only the rollback returns the connection to the pool.
+        if (isRefused) rollBack(tooLate());
         else body(tx).then((result) => end(() => commit(result)), fail);
       });
     const settle = (act: () => void): void => {

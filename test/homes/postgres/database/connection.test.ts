@@ -209,6 +209,38 @@ describe('a server that stops answering', () => {
     expect(await query(direct, 'SELECT name FROM things')).toEqual([]);
   });
 
+  it('loses no connection that it opens for a caller that has given up', async () => {
+    const pool = await openPostgres(new URL(gate.url), { connectionsMax: 1, limits: limitsWith() });
+    const lost = "INSERT INTO things VALUES ('lost')";
+    const isRefused = (statementSecondsMax: number, work: () => Promise<unknown>): Promise<unknown> => {
+      limitStatements(pool, limitsWith({ statementSecondsMax }));
+      return expect(work()).rejects.toEqual(unavailable);
+    };
+    const works: (() => Promise<unknown>)[] = [
+      () => query(pool, lost),
+      () => transaction(pool, (tx) => query(tx, lost)),
+    ];
+    try {
+      for (const work of works) {
+        await query(pool, 'SELECT 1');
+        gate.silence();
+        await Promise.all([
+          isRefused(0.4, () => query(pool, 'SELECT 1')),
+          // A new connection is opened for it when the first one has lost the only connection.
+          isRefused(1, work),
+          // Gets the place of the work while that still waits for its connection.
+          isRefused(3, () => query(pool, lost)),
+        ]);
+        limitStatements(pool, limitsWith({ statementSecondsMax: 5 }));
+        gate.speak();
+        await query(pool, 'SELECT 1');
+      }
+    } finally {
+      await closePostgres(pool, 1);
+    }
+    expect(await query(direct, 'SELECT name FROM things')).toEqual([]);
+  });
+
   it.each(['between its statements', 'before it is committed'])(
     'is a refusal for a transaction %s',
     async (when) => {
