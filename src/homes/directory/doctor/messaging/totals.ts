@@ -126,12 +126,13 @@ function* countAll(reader: Reader): Generator<typeof turn, Counted> {
   });
   let [agents, stored] = [0, 0];
   yield* eachRow(reader, families.agents, {}, () => (agents += 1));
-  const owned = new Set<string>();
+  // The messages of a deleted room are removed in steps, and nobody knows any more whether it was counted.
+  const countedRooms = new Set<string>();
   yield* eachRow(reader, families.rooms, {}, ({ key, value }) => {
-    if (roomOf(value)?.owner !== null) owned.add(key.toString('latin1'));
+    if (roomOf(value)?.owner === null) countedRooms.add(key.toString('latin1'));
   });
   yield* eachRow(reader, families.messages, {}, ({ key }) => {
-    if (!owned.has(key.toString('latin1', 0, idBytes))) stored += 1;
+    if (countedRooms.has(key.toString('latin1', 0, idBytes))) stored += 1;
   });
   return { ...counted, agents, stored };
 }

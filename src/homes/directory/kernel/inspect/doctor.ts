@@ -167,30 +167,28 @@ interface Sight {
 const looksMax = 3;
 
 /**
- * The current damage. If writes came during a long examination, its findings may be wrong, so it is repeated,
- * at last in a single turn.
+ * The current damage. If something was written during the examination, its findings may be wrong: a plain read sees a
+ * commit before or after the engine has applied it, also within one turn. So it is repeated, at last in a
+ * transaction, which sees all of a write or nothing.
  */
 async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Sight> {
   const slices = new Slices();
   for (let looks = 0; looks < looksMax; looks += 1) {
-    // Plain reads see only durable rows.
     const { lsn } = store;
     const damages: Damage[] = [];
-    let waited = false;
     for (const found of find(store)) {
-      if (found !== turn) {
-        damages.push(found);
-        continue;
-      }
-      const pause = slices.pause();
-      if (pause === undefined) continue;
-      waited = true;
-      await pause;
+      if (found === turn) await slices.pause();
+      else damages.push(found);
     }
-    if (damages.length === 0 || !waited) return { damages, lsn: undefined };
+    if (damages.length === 0) return { damages, lsn: undefined };
     if (store.newestLsn === lsn) return { damages: withoutRepeats(damages), lsn };
   }
-  return { damages: damagesIn(find(store)), lsn: undefined };
+  const tx = store.begin();
+  try {
+    return { damages: damagesIn(find(tx)), lsn: undefined };
+  } finally {
+    store.end(tx);
+  }
 }
 
 /**
