@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { kernelOf } from '../kernel-of.js';
-import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
@@ -79,7 +78,9 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
     expect((await stoa.registry.listIdentities(operatorCaller('ada'), second)).items).toEqual([]);
   });
 
-  it.runIf(shards > 1)('is not given to a user in another shard, and stays as it was', async () => {
+  const itSharded = shards > 1 ? it : () => undefined;
+
+  itSharded('is not given to a user in another shard, and stays as it was', async () => {
     const kernel = kernelOf(stoa);
     const stores = users.map((user) => kernel.storeOf(userKey(user)));
     const places = stores.flatMap((store, index) => (store === kernel.root ? [] : [{ store, index }]));
