@@ -126,7 +126,7 @@ function* countAll(reader: Reader): Generator<typeof turn, Counted> {
   });
   let [agents, stored] = [0, 0];
   yield* eachRow(reader, families.agents, {}, () => (agents += 1));
-  // The messages of a deleted room are removed in steps, and nobody knows any more whether it was counted.
+  // The messages of a deleted room are removed in steps; whether it had an owner is no longer known.
   const countedRooms = new Set<string>();
   yield* eachRow(reader, families.rooms, {}, ({ key, value }) => {
     if (roomOf(value)?.owner === null) countedRooms.add(key.toString('latin1'));

@@ -176,12 +176,20 @@ async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Pr
   for (let looks = 0; looks < looksMax; looks += 1) {
     const { lsn } = store;
     const damages: Damage[] = [];
+    let waited = false;
     for (const found of find(store)) {
-      if (found === turn) await slices.pause();
-      else damages.push(found);
+      if (found !== turn) {
+        damages.push(found);
+        continue;
+      }
+      const pause = slices.pause();
+      if (pause === undefined) continue;
+      waited = true;
+      await pause;
     }
     if (damages.length === 0) return { damages, lsn: undefined };
     if (store.newestLsn === lsn) return { damages: withoutRepeats(damages), lsn };
+    if (!waited) break;
   }
   const tx = store.begin();
   try {
