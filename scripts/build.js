@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  chmodSync,
   existsSync,
   mkdtempSync,
   readFileSync,
@@ -89,7 +88,6 @@ async function bundleProgram(compiled, directory) {
     comments: { legal: true, annotation: false, jsdoc: false },
   });
   await program.close();
-  chmodSync(join(directory, 'main.cjs'), 0o755);
 }
 
 /** Runs a server, and a command without one, and stores the code that V8 compiled for them (`src/cli/start.ts`). */

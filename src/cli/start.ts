@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /**
  * Starts the bundled program. The build stores the code that V8 compiled beside each file of the bundle, and V8 takes it
  * from there: 0.7 of the processor time until the first answer. V8 refuses code of another version or of

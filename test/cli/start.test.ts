@@ -62,3 +62,22 @@ test('with stored code of another version, cut or missing, the program compiles 
   await changeStoredCode((path) => rm(path));
   expect(await version()).toMatch(/^\d+\.\d+\.\d+\n$/);
 });
+
+test('before the build the command says how to build', async () => {
+  const clone = join(copy, 'clone');
+  await cp(join(repository, 'bin'), join(clone, 'bin'), { recursive: true });
+  const failed = promisify(execFile)(process.execPath, [join(clone, 'bin', 'stoa.cjs'), '--version']);
+  await expect(failed).rejects.toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^Stoa is not built: .*main\.cjs is missing\.\nRun "npm start" .* in .*clone\.\n$/,
+    ),
+  });
+  await symlink(join(copy, 'bundle'), join(clone, 'bundle'));
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    join(clone, 'bin', 'stoa.cjs'),
+    '--version',
+  ]);
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
