@@ -44,13 +44,13 @@ function pieceKey(key: string, index: number): string {
   return `${key}:${String(index).padStart(6, '0')}`;
 }
 
+/** Undefined if the bytes are not valid UTF-8. */
 function textIn(bytes: Uint8Array): string | undefined {
-  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-  // Bytes that are not text become U+FFFD, which has three bytes; only valid text encodes to the same bytes.
-  const again = new TextEncoder().encode(text);
-  return again.length === bytes.length && again.every((byte, index) => byte === bytes[index])
-    ? text
-    : undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
 }
 
 function piecesOf(text: string): string[] {

@@ -39,28 +39,16 @@ import {
   checkedPrune,
   doomedKeys,
 } from './pruning.js';
+import { SharedWrites } from './shared-writes.js';
 import {
   type Stored,
   type StoredCheckpoint,
   batchKeysMax,
-  batchesOf,
   checkpointIn,
   furtherPieces,
   packedIn,
   writeIn,
 } from './stored-documents.js';
-import { requireWritten } from './written.js';
-
-/** A commit of more operations may exceed the limits of the server. */
-const createdAtOnceMax = 50;
-
-/** A write of a task as documents; the first of them is at `key`. */
-interface PackedWrite {
-  readonly key: string;
-  /** Whether an earlier write at this key stays. */
-  readonly isKept: boolean;
-  readonly pieces: Readonly<Record<string, Stored>>;
-}
 
 export interface StoaSaverOptions {
   client: Stoa;
@@ -76,15 +64,13 @@ export interface StoaSaverOptions {
  * const graph = builder.compile({ checkpointer });
  */
 export class StoaSaver extends BaseCheckpointSaver {
-  readonly #client: Stoa;
   readonly #data: DataClient<Stored>;
-  /** False once the server said that its documents cannot take part in a commit. */
-  #hasCommits = true;
+  readonly #writes: SharedWrites;
 
   constructor({ client, namespace = 'langgraph-checkpoints', serde }: StoaSaverOptions) {
     super(serde);
-    this.#client = client;
     this.#data = client.data<Stored>(namespace);
+    this.#writes = new SharedWrites(client, this.#data);
   }
 
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
@@ -160,7 +146,7 @@ export class StoaSaver extends BaseCheckpointSaver {
       metadata: packWhole(...(await this.serde.dumpsTyped(metadata))),
     };
     try {
-      await this.#set(documents);
+      await this.#writes.now({ documents, created: new Set() });
     } catch (error) {
       throw error instanceof StoaError && error.code === 'too_large' ? tooLong(checkpoint.id, error) : error;
     }
@@ -172,6 +158,7 @@ export class StoaSaver extends BaseCheckpointSaver {
    * are replaced.
    */
   override async putWrites(config: Config, writes: PendingWrite[], taskId: string): Promise<void> {
+    if (writes.length === 0) return;
     const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
     const prefix = writesPrefix(line, required(config, 'checkpoint_id'));
     const places = writes.map(([channel, value], index) => {
@@ -194,38 +181,15 @@ export class StoaSaver extends BaseCheckpointSaver {
         };
       }),
     );
-    if (await this.#create(packed)) return;
+    const isWritten = await this.#writes.soon({
+      documents: Object.assign({}, ...packed.map(({ pieces }) => pieces)) as Record<string, Stored>,
+      created: new Set(packed.filter(({ isKept }) => isKept).map(({ key }) => key)),
+    });
+    if (isWritten) return;
     const there = await this.#data.getMany(packed.filter(({ isKept }) => isKept).map(({ key }) => key));
     const documents: Record<string, Stored> = {};
     for (const { key, pieces } of packed) if (!Object.hasOwn(there, key)) Object.assign(documents, pieces);
-    if (Object.keys(documents).length > 0) await this.#set(documents);
-  }
-
-  /**
-   * Writes what must not exist yet in one request, instead of reading first: nearly always a task runs once.
-   * False if nothing was written, because one of them exists, there are too many, or the server has no
-   * commits for documents.
-   */
-  async #create(packed: readonly PackedWrite[]): Promise<boolean> {
-    const operations = packed.flatMap(({ key: first, isKept, pieces }) =>
-      Object.entries(pieces).map(([key, value]) => ({
-        op: 'data.set' as const,
-        namespace: this.#data.namespace,
-        key,
-        value,
-        index: false,
-        ...(isKept && key === first && { if_version: 0 }),
-      })),
-    );
-    if (!this.#hasCommits || operations.length === 0 || operations.length > createdAtOnceMax) return false;
-    try {
-      return (await this.#client.commit({ operations })).ok;
-    } catch (error) {
-      if (!(error instanceof StoaError)) throw error;
-      if (error.code === 'unsupported') this.#hasCommits = false;
-      else if (error.code !== 'too_large') throw error;
-      return false;
-    }
+    if (Object.keys(documents).length > 0) await this.#writes.now({ documents, created: new Set() });
   }
 
   /** Checkpoints are deleted first, so that an existing checkpoint never misses its values. */
@@ -361,14 +325,6 @@ export class StoaSaver extends BaseCheckpointSaver {
 
   #load(packed: Packed, further: readonly string[] = []): Promise<unknown> {
     return this.serde.loadsTyped(packed.type, unpack(packed, further));
-  }
-
-  /**
-   * In one step if it fits into one request; otherwise in order. Checkpoints are not searched by their words.
-   */
-  async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
-    for (const set of batchesOf(documents))
-      requireWritten((await this.#data.batch({ set, index: false })).set);
   }
 }
 

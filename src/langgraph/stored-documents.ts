@@ -36,6 +36,14 @@ export function* batchesOf(documents: Readonly<Record<string, Stored>>): Generat
   yield Object.fromEntries(batch);
 }
 
+/** The characters of its long parts. */
+export function charactersOf(stored: Stored): number {
+  if (typeof stored === 'string') return stored.length;
+  return 'checkpoint' in stored
+    ? stored.checkpoint.data.length + stored.metadata.data.length
+    : stored.data.length;
+}
+
 export function furtherPieces(
   key: string,
   packed: Packed,

@@ -17,15 +17,15 @@ const initializer = {
     running = await Running.start();
   },
   afterAll: () => running.stop(),
-  createCheckpointer: newSaver,
+  createCheckpointer: () => newSaver(),
 };
 validate(initializer);
 deltaChannelHistoryTests(initializer);
 
-function newSaver(): StoaSaver {
+function newSaver(send?: typeof fetch): StoaSaver {
   created += 1;
   return new StoaSaver({
-    client: new Stoa({ url: running.url, token: running.alice }),
+    client: new Stoa({ url: running.url, token: running.alice, fetch: send }),
     namespace: `checkpoints-${created}`,
   });
 }
@@ -100,6 +100,74 @@ it('keeps the first writes of a task, and the latest interrupt', async () => {
     ['task', INTERRUPT, 'second'],
     ['task', 'x', 'first'],
   ]);
+});
+
+function taskConfig(thread_id: string) {
+  return { configurable: { thread_id, checkpoint_ns: '', checkpoint_id: 'c' } };
+}
+
+async function pendingOf(saver: StoaSaver, thread_id: string): Promise<unknown> {
+  const checkpoint = { ...checkpointWith({}, {}), id: 'c' };
+  await saver.put({ configurable: { thread_id } }, checkpoint, metadata, {});
+  return (await saver.getTuple(taskConfig(thread_id)))?.pendingWrites;
+}
+
+describe('the writes of a task', () => {
+  it('are sent with the next checkpoint', async () => {
+    let requests = 0;
+    const saver = newSaver((input, init) => {
+      requests += 1;
+      return fetch(input, init);
+    });
+    const writes = ['first', 'second'].map((task) => saver.putWrites(taskConfig('t'), [['x', task]], task));
+    const next = { ...checkpointWith({ x: 1 }, { x: 1 }), id: 'c' };
+    await saver.putWrites(taskConfig('t'), [], 'without any');
+    const put = saver.put({ configurable: { thread_id: 't' } }, next, metadata, { x: 1 });
+    await Promise.all([...writes, put]);
+    expect(requests).toBe(1);
+    expect((await saver.getTuple(taskConfig('t')))?.pendingWrites).toEqual([
+      ['first', 'x', 'first'],
+      ['second', 'x', 'second'],
+    ]);
+  });
+
+  it('are stored also if others that share their request are refused', async () => {
+    const saver = newSaver();
+    const tooLong = 't'.repeat(3_000);
+    const [one, two, other] = await Promise.allSettled([
+      saver.putWrites(taskConfig('t'), [['x', 1]], 'task'),
+      saver.putWrites(taskConfig(tooLong), [['x', 2]], 'task'),
+      saver.putWrites(taskConfig('u'), [['x', 3]], 'task'),
+    ]);
+    expect([one.status, two.status, other.status]).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect([await pendingOf(saver, 't'), await pendingOf(saver, 'u')]).toEqual([
+      [['task', 'x', 1]],
+      [['task', 'x', 3]],
+    ]);
+  });
+
+  it('are kept when the task runs again in the same moment, and others beside them are stored', async () => {
+    const saver = newSaver();
+    await Promise.all([
+      saver.putWrites(taskConfig('t'), [['x', 'first']], 'task'),
+      saver.putWrites(
+        taskConfig('t'),
+        [
+          ['x', 'second'],
+          ['y', 'new'],
+        ],
+        'task',
+      ),
+      saver.putWrites(taskConfig('u'), [['x', 'other']], 'task'),
+    ]);
+    expect([await pendingOf(saver, 't'), await pendingOf(saver, 'u')]).toEqual([
+      [
+        ['task', 'x', 'first'],
+        ['task', 'y', 'new'],
+      ],
+      [['task', 'x', 'other']],
+    ]);
+  });
 });
 
 it('separates threads with any characters in their ids, and deletes a large thread without touching others', async () => {
