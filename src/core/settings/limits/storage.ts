@@ -19,7 +19,8 @@ export const storageLimits = {
     setting: true,
     max: timerSecondsMax,
     about:
-      'Seconds that a PostgreSQL statement may take, including the wait for a connection; 0 means no limit.',
+      'Seconds that a PostgreSQL statement may take, including the wait for a connection; 0 means no limit. ' +
+      'PostgreSQL itself ends a statement after five sixths of them.',
   },
   shardsMax: { default: 256, positive: true, about: 'Shards in a data directory.' },
   transactionsWaitingMax: {

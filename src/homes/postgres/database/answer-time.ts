@@ -16,10 +16,15 @@ export interface SocketTarget {
 }
 
 /**
- * A live server ends a late statement itself, so a live server always answers by then. This share of the
- * limit is added before a server counts as silent.
+ * PostgreSQL ends a statement itself after this share of the limit, so a live server has always answered at the
+ * limit.
  */
-const graceShare = 0.2;
+const serverShare = 5 / 6;
+
+/** The time limit of a statement in PostgreSQL. */
+export function serverLimitMs(secondsMax: number): number {
+  return Math.round(secondsMax * 1_000 * serverShare);
+}
 
 /**
  * Between the error of a socket and its end, the driver would give the connection to the next statement. It
@@ -113,10 +118,10 @@ export class AnswerTime {
   limit(onLate: (late: StoaError) => void): () => void {
     const seconds = this.secondsMax;
     if (seconds === 0) return () => undefined;
-    // Bytes are compared from a moment after the start, so a statement that another connection starts just
-    // before that moment is ended by a live server before the comparison.
-    const untilFirstCountMs = (seconds * 1_000 * graceShare) / 2;
-    const silentMs = seconds * 1_000 + untilFirstCountMs;
+    // Bytes are compared from a moment after the start, and for longer than a live server lets a statement run. So a
+    // statement that another connection starts just before that moment has ended before the comparison.
+    const untilFirstCountMs = (seconds * 1_000 - serverLimitMs(seconds)) / 2;
+    const silentMs = seconds * 1_000 - untilFirstCountMs;
     let timer = setTimeout(() => {
       const received = this.#receivedBytes();
       timer = setTimeout(() => {

@@ -5,7 +5,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { importOptional } from '../../../core/optional-package.js';
 import { type OnCall, timedCall } from '../../../core/timed-call.js';
 import { Places } from '../../../core/waiting/places.js';
-import { AnswerTime } from './answer-time.js';
+import { AnswerTime, serverLimitMs } from './answer-time.js';
 import {
   TryAgain,
   causeCodeOf,
@@ -157,7 +157,7 @@ function idleTimeout(seconds: number | undefined): { idle_in_transaction_session
 
 /** The server itself ends late statements, so none keeps running after its caller has given up. */
 function statementTimeout(limits: Limits | undefined): { statement_timeout?: number } {
-  return limits === undefined ? {} : { statement_timeout: Math.round(limits.statementSecondsMax * 1_000) };
+  return limits === undefined ? {} : { statement_timeout: serverLimitMs(limits.statementSecondsMax) };
 }
 
 /** A statement with more parameters is rarely sent twice with the same text, so it is not prepared. */
