@@ -80,8 +80,8 @@ type WritesState = 'ok' | 'disk_full' | 'stopped';
 export interface Readiness {
   /** `unavailable`: a database that everything needs does not answer. */
   writes: WritesState | 'unavailable';
-  /** Parts that do not answer, while most requests work without them. */
-  degraded: readonly string[];
+  /** Parts that do not answer or refuse writes, while most requests work without them: why, by name. */
+  degraded: Readonly<Record<string, string>>;
 }
 
 /** One of the servers that share a home. */

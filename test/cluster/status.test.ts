@@ -1,5 +1,6 @@
 /** What the operator sees of many servers on one home, while servers and databases stop and freeze. */
 import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { LiveServer } from '../../src/operations/model.js';
 import { version } from '../../src/version.js';
@@ -142,7 +143,15 @@ it('is ready but degraded without Redis, and alive all the time', async () => {
   await redis.halt();
   try {
     await eventually(
-      async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok', degraded: ['redis'] }]),
+      async () =>
+        expect(await probe('/readyz')).toEqual([
+          200,
+          {
+            status: 'ok',
+            degraded: ['redis'],
+            reasons: { redis: expect.stringMatching(/^Redis is not reachable|did not answer/) as string },
+          },
+        ]),
       200,
     );
     expect((await probe('/livez'))[0]).toBe(200);
@@ -170,6 +179,30 @@ it('is ready but degraded without Redis, and alive all the time', async () => {
   await eventually(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), 200);
   await eventually(async () => expect((await status()).outbox.waiting).toBe(0), 200);
   expect(await probe('/room/global')).toMatchObject([200, { messages: [{ body: 'kept' }] }]);
+});
+
+it('is ready but degraded while Redis is full', async () => {
+  const client = new Redis(redis.url);
+  try {
+    await client.config('SET', 'maxmemory', '1mb');
+    const reason = 'Redis is full: its maxmemory is used up. Nothing was stored.';
+    await eventually(
+      async () =>
+        expect(await probe('/readyz')).toEqual([
+          200,
+          { status: 'ok', degraded: ['redis'], reasons: { redis: reason } },
+        ]),
+      200,
+    );
+    expect(await probe('/health')).toMatchObject([
+      503,
+      { checks: { redis: { status: 'fail', message: reason } } },
+    ]);
+  } finally {
+    await client.config('SET', 'maxmemory', '0');
+    client.disconnect();
+  }
+  await eventually(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), 200);
 });
 
 it('is not ready without PostgreSQL, and alive all the time', async () => {

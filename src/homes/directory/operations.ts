@@ -56,7 +56,7 @@ export class DirectoryOperations implements OperationsPort {
 
   readonly readiness: OperationsPort['readiness'] = async () => ({
     writes: this.#kernel.writes,
-    degraded: [],
+    degraded: {},
   });
 
   readonly servers: OperationsPort['servers'] = async () => [];

@@ -65,12 +65,12 @@ export class PostgresOperations implements OperationsPort {
   };
 
   readonly readiness: OperationsPort['readiness'] = async () => {
-    const checks = await this.#options.health();
-    const failed = Object.keys(checks).filter((name) => checks[name]?.status === 'fail');
-    const refused = checks['postgres']?.readOnly === true ? 'stopped' : 'unavailable';
+    const { postgres, ...others } = await this.#options.health();
+    const refused = postgres?.readOnly === true ? 'stopped' : 'unavailable';
+    const failed = Object.entries(others).filter(([, { status }]) => status === 'fail');
     return {
-      writes: failed.includes('postgres') ? refused : 'ok',
-      degraded: failed.filter((name) => name !== 'postgres'),
+      writes: postgres?.status === 'fail' ? refused : 'ok',
+      degraded: Object.fromEntries(failed.map(([name, { message = '' }]) => [name, message])),
     };
   };
 

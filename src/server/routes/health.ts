@@ -26,7 +26,11 @@ const healthSchema = z
 const probeSchema = z
   .object({
     status: z.enum(['ok', 'stopping', 'writes_stopped', 'disk_full', 'unavailable']),
-    degraded: z.array(z.string()).optional().describe('Parts that do not answer and that much works without'),
+    degraded: z
+      .array(z.string())
+      .optional()
+      .describe('Parts that do not answer or refuse writes, and that much works without'),
+    reasons: z.record(z.string(), z.string()).optional().describe('Why, by the name of the part'),
   })
   .meta({ id: 'Probe' });
 
@@ -99,8 +103,9 @@ export const healthRoutes = routesOf(
     ready: async ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
       const { writes, degraded } = await stoa.operations.readiness();
+      const parts = Object.keys(degraded);
       if (writes === 'ok')
-        return { status: 'ok' as const, ...(degraded.length > 0 && { degraded: [...degraded] }) };
+        return { status: 'ok' as const, ...(parts.length > 0 && { degraded: parts, reasons: degraded }) };
       return answer(503, { status: writes === 'stopped' ? ('writes_stopped' as const) : writes });
     },
   },

@@ -13,7 +13,7 @@ import { MessageScores } from './redis/message-scores.js';
 import { RedisMessages } from './redis/messages.js';
 import { Notices } from './redis/notices.js';
 import { RedisKeys } from './redis/keys.js';
-import { type RedisConnection, withRedis } from './redis/connection.js';
+import { type RedisConnection, checkRedisWritable } from './redis/connection.js';
 import { RedisRequestRates } from './redis/request-rates.js';
 import { PostgresRooms } from './rooms.js';
 import { SearchRepair } from './redis/search/repair.js';
@@ -111,7 +111,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
       }),
       redis: new HealthProbe({
         database: 'Redis',
-        ask: () => withRedis(() => redis.commands.ping()),
+        ask: () => checkRedisWritable(redis),
         secondsMax: limits.healthSecondsMax,
       }),
     },

@@ -176,6 +176,15 @@ function faultOf(text: string): { about: string; fix: string } {
   );
 }
 
+/**
+ * Throws if a node does not answer, or refuses writes: it is full, a replica, or cannot write to its disk. Redis
+ * checks this before it runs a script with this first line. The script writes nothing.
+ */
+export async function checkRedisWritable({ commands }: RedisConnection): Promise<void> {
+  const nodes = 'nodes' in commands ? commands.nodes('master') : [commands];
+  await withRedis(() => Promise.all(nodes.map((node) => node.eval('#!lua\nreturn 1', 0))));
+}
+
 /** Has the id of the Stoa that uses this Redis. */
 const storeKey = 'stoa:store';
 
