@@ -13,7 +13,6 @@ const owners = ['userId', 'owner_id', 'user_id', 'owner', 'user_name'];
 /** Tables that have an owner, but not at the beginning of their primary key, and why. */
 const exceptions: Record<string, string> = {
   'messaging.room_facts': "beside the seed's rooms, whose key is the id of the room; a reference table",
-  'public.agent_data_store_counts': 'appended to without a key; its index begins with the owner',
   'public.commit_outbox': 'stays on one node, in the order of delivery',
   'registry.owners': 'finds the owner of an id; a reference table',
   'workspaces.reseals': 'how far the secrets of all owners were encrypted again, for each key',

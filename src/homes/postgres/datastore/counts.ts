@@ -16,9 +16,11 @@ export const countsTables = `
     namespace text COLLATE "C" NOT NULL,
     documents bigint NOT NULL,
     "sizeBytes" bigint NOT NULL,
-    "updatedAt" timestamptz
+    "updatedAt" timestamptz,
+    -- Rows of one namespace differ only in it.
+    appended bigint GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY ("userId", namespace, appended)
   );
-  CREATE INDEX agent_data_store_counts_namespace ON agent_data_store_counts ("userId", namespace);
   CREATE FUNCTION agent_data_store_count() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
   BEGIN
     IF TG_OP = 'INSERT' THEN
