@@ -3,6 +3,7 @@ import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Delivered, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { Places } from '../../../core/waiting/places.js';
+import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import type { Delivery } from '../messaging/redis/deliveries.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
@@ -62,10 +63,11 @@ const finalErrors: ReadonlySet<string> = new Set([
 
 export class OutboxDelivery {
   readonly #options: OutboxDeliveryOptions;
-  /** By destination. Calls during a run share the next run. */
-  readonly #running = new Map<string, { current: Promise<boolean>; next: Promise<boolean> | undefined }>();
-
   readonly #places = new Places(destinationsMax);
+  /** By destination. */
+  readonly #deliveries = new SharedRuns((destination) =>
+    this.#places.run(() => this.#deliverAll(destination)),
+  );
 
   constructor(options: OutboxDeliveryOptions) {
     this.#options = options;
@@ -73,29 +75,12 @@ export class OutboxDelivery {
 
   /** Delivers the waiting messages. Returns false if another server is delivering to this destination. */
   run(destination: string): Promise<boolean> {
-    const running = this.#running.get(destination);
-    if (running === undefined) return this.#begin(destination);
-    running.next ??= running.current.then(
-      () => this.#begin(destination),
-      () => this.#begin(destination),
-    );
-    return running.next;
+    return this.#deliveries.run(destination);
   }
 
   /** Waits for the deliveries that are running. */
-  async settled(): Promise<void> {
-    await Promise.allSettled([...this.#running.values()].flatMap(({ current, next }) => [current, next]));
-  }
-
-  #begin(destination: string): Promise<boolean> {
-    const current = this.#places
-      .run(() => this.#deliverAll(destination))
-      .finally(() => {
-        const running = this.#running.get(destination);
-        if (running?.current === current && running.next === undefined) this.#running.delete(destination);
-      });
-    this.#running.set(destination, { current, next: undefined });
-    return current;
+  settled(): Promise<void> {
+    return this.#deliveries.settled();
   }
 
   async #deliverAll(destination: string): Promise<boolean> {

@@ -1,4 +1,5 @@
 /** Gives committed writes their numbers in the feed soon after the commit. Any server can do it. */
+import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import { type PostgresSql, query } from '../database/connection.js';
 
 /** The newest number, in its epoch. */
@@ -26,8 +27,7 @@ const pauseMs = 10;
 
 export class Numbering {
   readonly #options: NumberingOptions;
-  #current: Promise<unknown> = Promise.resolve();
-  #next: Promise<Newest> | undefined;
+  readonly #rounds = new SharedRuns(() => this.#round());
   #timer: NodeJS.Timeout | undefined;
   #startedMs = -Infinity;
   #paused: NodeJS.Timeout | undefined;
@@ -48,15 +48,7 @@ export class Numbering {
    * round.
    */
   now(): Promise<Newest> {
-    this.#next ??= this.#current
-      .catch(() => undefined)
-      .then(() => {
-        this.#next = undefined;
-        const round = this.#round();
-        this.#current = round;
-        return round;
-      });
-    return this.#next;
+    return this.#rounds.run('');
   }
 
   /** `now`, after a pause, for callers that do not wait for the result. Calls during the pause share the round. */
@@ -83,8 +75,8 @@ export class Numbering {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#paused);
-    const last = this.#paused === undefined ? (this.#next ?? this.#current) : this.now();
-    await last.catch(() => undefined);
+    if (this.#paused !== undefined) this.#runSoon();
+    await this.#rounds.settled();
   }
 
   async #round(): Promise<Newest> {

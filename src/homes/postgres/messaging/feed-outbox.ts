@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import { within } from '../../../core/waiting/within.js';
 import { inSteps } from '../database/in-steps.js';
 import { messagesOwner } from '../find/schema.js';
@@ -53,8 +54,8 @@ const addedKeptHours = 24;
 
 export class FeedOutbox {
   readonly #options: FeedOutboxOptions;
-  /** By list. Calls during a run share the next run. */
-  readonly #running = new Map<string, { current: Promise<void>; next: Promise<void> | undefined }>();
+  /** By list. */
+  readonly #moves = new SharedRuns((list) => this.#moveOrReport(list));
   /** Runs that move entries of answered posts; many posts share one. */
   readonly #answered = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
@@ -78,12 +79,7 @@ export class FeedOutbox {
    * either way.
    */
   move(list: string): Promise<void> {
-    const running = this.#running.get(list);
-    if (running !== undefined) {
-      running.next ??= running.current.then(() => this.#begin(list));
-      return running.next;
-    }
-    return this.#begin(list);
+    return this.#moves.run(list);
   }
 
   /**
@@ -123,25 +119,18 @@ export class FeedOutbox {
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#timer);
-    await Promise.all([...this.#running.values()].map(({ current, next }) => next ?? current));
+    await this.#moves.settled();
   }
 
-  #begin(list: string): Promise<void> {
-    const current = this.#moveList(list)
-      .then(() => {
-        this.#isFailing = false;
-      })
-      .catch((error: unknown) => {
-        if (!this.#isFailing)
-          this.#options.onError(error, 'adding messages to the change feed; it is tried again');
-        this.#isFailing = true;
-      })
-      .finally(() => {
-        const running = this.#running.get(list);
-        if (running?.current === current && running.next === undefined) this.#running.delete(list);
-      });
-    this.#running.set(list, { current, next: undefined });
-    return current;
+  async #moveOrReport(list: string): Promise<void> {
+    try {
+      await this.#moveList(list);
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing)
+        this.#options.onError(error, 'adding messages to the change feed; it is tried again');
+      this.#isFailing = true;
+    }
   }
 
   /** In each interval, one of the servers does this. */
