@@ -64,6 +64,8 @@ const finalErrors: ReadonlySet<string> = new Set([
 export class OutboxDelivery {
   readonly #options: OutboxDeliveryOptions;
   readonly #places = new Places(destinationsMax);
+  /** Whether the last message has to wait: Redis may answer other servers. */
+  isFailing = false;
   /** By destination. */
   readonly #deliveries = new SharedRuns((destination) =>
     this.#places.run(() => this.#deliverAll(destination)),
@@ -125,9 +127,11 @@ export class OutboxDelivery {
         { id: delivery, message: JSON.parse(message) as NewMessage | NewDirectMessage },
         is_counted,
       );
+      this.isFailing = false;
       return { seq, state: 'delivered', reason: null, at };
     } catch (error) {
       const isFinal = error instanceof StoaError && finalErrors.has(error.code);
+      this.isFailing = !isFinal;
       this.#options.onError(error);
       return { seq, state: isFinal ? 'undeliverable' : 'waiting', reason: messageOf(error), at: null };
     }

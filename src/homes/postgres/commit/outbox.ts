@@ -183,7 +183,7 @@ export class CommitOutbox {
     const { sql } = this.#options;
     return this.#exclusive(async () => {
       if (await takeTurn(sql, 'outbox rows', deleteOldEveryMs)) await this.#deleteOld();
-      if (await takeTurn(sql, 'outbox', intervalMs)) await this.#deliverDue();
+      if (await takeTurn(sql, 'outbox', intervalMs, this.#delivery.isFailing)) await this.#deliverDue();
     });
   }
 

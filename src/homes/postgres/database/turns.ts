@@ -14,10 +14,21 @@ export function migrateTurns(sql: PostgresSql): Promise<void> {
 const earlyShare = 0.9;
 
 /**
+ * A server whose last work failed takes only a turn that the others have left free for this many intervals. It may have
+ * lost Redis while the others have not.
+ */
+const failingIntervals = 2;
+
+/**
  * True for one server in each interval. If that server dies, another server gets the turn of the next
  * interval.
  */
-export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
+export async function takeTurn(
+  sql: PostgresSql,
+  name: string,
+  intervalMs: number,
+  hasFailed = false,
+): Promise<boolean> {
   const taken = await query(
     sql,
     // A server that is too early only reads: ON CONFLICT would lock the row, which is a write to disk.
@@ -26,7 +37,7 @@ export async function takeTurn(sql: PostgresSql, name: string, intervalMs: numbe
         WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at)
       ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
         WHERE t.taken_at <= excluded.taken_at - $2::double precision * interval '1 millisecond' RETURNING 1`,
-    [name, Math.round(intervalMs * earlyShare)],
+    [name, Math.round(intervalMs * (hasFailed ? failingIntervals : earlyShare))],
   );
   return taken.length > 0;
 }

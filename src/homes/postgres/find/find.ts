@@ -63,6 +63,8 @@ export class PostgresFind implements FindPort {
   /** By owner: the step of filing that searches wait for. */
   readonly #steps = new Map<string, Promise<FiledStep>>();
   #isOver = false;
+  /** Messages are read in Redis, which may answer other servers. */
+  #hasFailed = false;
   #current: CurrentDocuments | null = null;
 
   constructor(options: PostgresFindOptions) {
@@ -224,7 +226,8 @@ export class PostgresFind implements FindPort {
   }
 
   async #round(intervalMs: number): Promise<void> {
-    if (!(await takeTurn(this.#options.sql, 'find', intervalMs))) return;
+    if (!(await takeTurn(this.#options.sql, 'find', intervalMs, this.#hasFailed))) return;
+    this.#hasFailed = false;
     const { findWaitingMax, findDeadSecondsMax } = this.#options.limits;
     await removeExpired(this.#options.sql, this.#options.nowMs());
     // Few marks of an owner may wait for more, so that segments are not tiny.
@@ -247,6 +250,7 @@ export class PostgresFind implements FindPort {
     try {
       await work();
     } catch (error) {
+      this.#hasFailed = true;
       if (!this.#isOver) this.#options.onError(error, filingAbout);
     }
   }

@@ -137,7 +137,7 @@ export class FeedOutbox {
   async #sweepInTurn(everyMs: number): Promise<void> {
     const { sql, onError } = this.#options;
     try {
-      if (!(await takeTurn(sql, 'feed outbox', everyMs))) return;
+      if (!(await takeTurn(sql, 'feed outbox', everyMs, this.#isFailing))) return;
       await this.moveAll();
       await inSteps(sql, 'DELETE FROM feed.added_entries', {
         table: 'feed.added_entries',

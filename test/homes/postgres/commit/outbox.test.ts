@@ -93,7 +93,7 @@ describe('the outbox', () => {
     try {
       await post('before');
       await gate.close();
-      await until(async () => (await stoa.operations.readiness()).degraded.includes('redis'));
+      await until(async () => 'redis' in (await stoa.operations.readiness()).degraded);
       const first = await stoa.commit.commit(ada, both);
       expect(first).toMatchObject({ ok: true, results: [{ value: 1 }, { queued: true }] });
       expect(await post('second')).toMatchObject({ ok: true, results: [{ queued: true }] });
@@ -241,6 +241,27 @@ describe('the outbox', () => {
     await release();
     await until(async () => (await other.commit.outbox()).waiting === 1_001);
     expect(await saidIn(other)).toEqual(['later']);
+  });
+
+  it('is emptied by another server if the server that committed has lost Redis', async () => {
+    const gate = await startGate(redisUrl());
+    const limits = { commitDeliveryWaitSeconds: 0.2 };
+    const cut = await open({ postgres: url, redis: gate.url, limits });
+    await gate.close();
+    try {
+      expect(await cut.commit.commit(ada, both)).toMatchObject({ ok: true, results: [{}, { queued: true }] });
+      // It begins to deliver while the other one does not exist yet, so it has every turn.
+      await until(async () => {
+        const [row] = await query<{ attempts: number }>(sql, 'SELECT attempts FROM commit_outbox');
+        return (row?.attempts ?? 0) > 1;
+      });
+      const other = await open({ postgres: url, limits });
+      await until(async () => (await cut.commit.outbox()).waiting === 0);
+      expect(await saidIn(other)).toEqual(['later']);
+    } finally {
+      await cut.close();
+      await gate.close();
+    }
   });
 
   it('delivers every message once while two servers commit to the same keys', async () => {
