@@ -8,6 +8,7 @@ import type { Delivery } from '../messaging/redis/deliveries.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { valuesList } from '../datastore/sql.js';
+import { byteWindow } from './schema.js';
 
 export interface DeliveryPort {
   /**
@@ -98,8 +99,9 @@ export class OutboxDelivery {
     if (lock?.taken !== true) return 'busy';
     const rows = await query<WaitingRow>(
       tx,
-      `SELECT seq, delivery, message, is_counted FROM commit_outbox
-        WHERE destination = $1 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
+      // The bytes of a message that waited longer belong to a minute that is over.
+      `SELECT seq, delivery, message, is_counted OR created_at <= clock_timestamp() - ${byteWindow} AS is_counted
+        FROM commit_outbox WHERE destination = $1 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
       [destination],
     );
     const outcomes = await this.#deliverRows(rows);

@@ -6,11 +6,12 @@ import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Delivered, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
-import { byteLimitReached, byteWindowMs } from '../../../messaging/rooms/clock.js';
+import { byteLimitReached } from '../../../messaging/rooms/clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { inSteps } from '../database/in-steps.js';
 import { takeTurn } from '../database/turns.js';
 import { type DeliveryPort, OutboxDelivery } from './delivery.js';
+import { byteWindow } from './schema.js';
 import { within } from '../../../core/waiting/within.js';
 
 /** A message with the id that makes its delivery unique. */
@@ -37,7 +38,6 @@ const defaultSweepMs = 1_000;
 const sweptDestinationsMax = 1_000;
 const sweptAtOnce = 4;
 const deleteOldEveryMs = 60_000;
-const byteWindow = `interval '${byteWindowMs} milliseconds'`;
 const isCurrentWindow = `began_at > clock_timestamp() - ${byteWindow}`;
 /** Pause before the next try when another server is delivering to the same destination. */
 const busyMs = 15;

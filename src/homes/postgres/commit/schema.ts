@@ -1,6 +1,10 @@
 /** The tables of commits in PostgreSQL: messages that wait for delivery, and the bytes of their authors. */
+import { byteWindowMs } from '../../../messaging/rooms/clock.js';
 import type { PostgresSql } from '../database/connection.js';
 import { type Migration, migrate } from '../database/migrate.js';
+
+/** The minute in which the bytes of an author are counted. */
+export const byteWindow = `interval '${byteWindowMs} milliseconds'`;
 
 /**
  * A row is written in the transaction of its commit. The state `waiting` becomes `delivered` or

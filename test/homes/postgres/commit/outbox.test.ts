@@ -113,6 +113,30 @@ describe('the outbox', () => {
     await gate.close();
   });
 
+  it('counts no bytes of an earlier minute when Redis is back', async () => {
+    const gate = await startGate(redisUrl());
+    const limits = { commitDeliveryWaitSeconds: 0.2, messageBytesPerMinuteMax: 4_000 };
+    const stoa = await open({ postgres: url, redis: gate.url, limits });
+    const post = (body: string) =>
+      stoa.commit.commit(ada, { operations: [{ op: 'room.post', room: 'global', body }] });
+    try {
+      await post('before');
+      await gate.close();
+      await until(async () => 'redis' in (await stoa.operations.readiness()).degraded);
+      expect(await post('x'.repeat(3_950))).toMatchObject({ ok: true, results: [{ queued: true }] });
+      await query(sql, "UPDATE commit_outbox SET created_at = created_at - interval '61 seconds'");
+    } finally {
+      await gate.open();
+    }
+    await until(async () => (await stoa.commit.outbox()).waiting === 0);
+    const say = (body: string) =>
+      stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body, pid: '' }), null);
+    await say('y'.repeat(3_950));
+    await expect(say('z'.repeat(50))).rejects.toMatchObject({ code: 'rate_limited' });
+    await stoa.close();
+    await gate.close();
+  });
+
   it('takes no more bytes of one author in parallel commits than the limit', async () => {
     const options = { postgres: url, limits: { messageBytesPerMinuteMax: 10_000 } };
     const servers = [await open(options), await open(options)];
