@@ -6,11 +6,10 @@ import { makeQuestions, questionKinds } from '../../src/find/conformance/questio
 import { searchView } from '../../src/find/ranking/search-view.js';
 import { inSlices } from '../../src/core/waiting/yielding.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
-import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { packText } from '../../src/find/segments/packed-terms.js';
 import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
 import { IndexView } from '../../src/find/segments/view.js';
 import { documentText } from '../../src/find/text/document-text.js';
-import { entryTermsOf } from '../../src/find/words/entry-terms.js';
 import type { Row } from '../frame.js';
 
 const limits = limitsWith({});
@@ -29,7 +28,7 @@ export async function quality(): Promise<Row[]> {
     author: null,
     timeMs: 0,
     expiresAtMs: null,
-    packed: packTerms(entryTermsOf(documentText({ key, valueJson: JSON.stringify(value), metadata: {} }))),
+    packed: packText(documentText({ key, valueJson: JSON.stringify(value), metadata: {} })),
   }));
   const { catalog, blocks } = await inSlices(fileEntries(waiting));
   const segment = {

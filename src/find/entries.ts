@@ -3,17 +3,17 @@ import type { DocumentRecord } from '../datastore/model.js';
 import { msOf } from '../datastore/documents/times.js';
 import type { Message } from '../messaging/model.js';
 import type { Task } from '../workspaces/model.js';
-import type { EntryFacts, EntryText } from './model.js';
-import { packTerms } from './segments/packed-terms.js';
+import type { EntryFacts } from './model.js';
+import { packMessage, packText } from './segments/packed-terms.js';
 import type { WaitingEntry } from './segments/segment.js';
 import { documentText } from './text/document-text.js';
 import { messageText, taskText } from './text/task-text.js';
-import { entryTermsOf } from './words/entry-terms.js';
-import { withMessageWords } from './words/message-words.js';
 
 /** Null if the document is not to be found by its words. */
 export function documentEntry(record: DocumentRecord): WaitingEntry | null {
-  return record.indexed === false ? null : { ...documentFacts(record), packed: packed(documentText(record)) };
+  return record.indexed === false
+    ? null
+    : { ...documentFacts(record), packed: packText(documentText(record)) };
 }
 
 export function documentFacts(record: DocumentRecord): EntryFacts {
@@ -26,15 +26,18 @@ export function documentFacts(record: DocumentRecord): EntryFacts {
   };
 }
 
-/** The agent that holds the task, or held it last, is its author. */
 export function taskEntry(projectId: string, task: Task): WaitingEntry {
+  return { ...taskFacts(projectId, task), packed: packText(taskText(task)) };
+}
+
+/** The agent that holds the task, or held it last, is its author. */
+export function taskFacts(projectId: string, task: Task): EntryFacts {
   return {
     name: { kind: 'tasks', collection: projectId, id: task.id },
     version: task.version,
     author: task.claimed_by,
     timeMs: indexedMs(Date.parse(task.updated_at)),
     expiresAtMs: null,
-    packed: packed(taskText(task)),
   };
 }
 
@@ -46,15 +49,11 @@ export function messageEntry(message: Message, expiresAtMs: number | null): Wait
     author: message.from,
     timeMs: indexedMs(message.tsMs),
     expiresAtMs,
-    packed: packTerms(withMessageWords(entryTermsOf(messageText(message.body)), message.body)),
+    packed: packMessage(messageText(message.body), message.body),
   };
 }
 
 /** An imported record may be older than 1970, and the index has no negative numbers. */
 function indexedMs(timeMs: number): number {
   return Math.max(0, timeMs);
-}
-
-function packed(text: EntryText): Buffer {
-  return packTerms(entryTermsOf(text));
 }

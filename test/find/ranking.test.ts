@@ -3,14 +3,13 @@ import { expect, test } from 'vitest';
 import { makeCorpus } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
 import { searchView } from '../../src/find/ranking/search-view.js';
-import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { packText } from '../../src/find/segments/packed-terms.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
 import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
 import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
 import { WaitingTerms } from '../../src/find/segments/waiting.js';
 import { termsOfQuery } from '../../src/find/query/query.js';
 import { documentText } from '../../src/find/text/document-text.js';
-import { entryTermsOf } from '../../src/find/words/entry-terms.js';
 
 const limits = { findPostingsMax: 1_000_000 };
 const corpus = [...makeCorpus({ seed: 21, documents: 800, users: 1, namespacesPerUser: 1 })];
@@ -20,7 +19,7 @@ const entries = corpus.map(({ namespace, key, value }, index) => ({
   author: null,
   timeMs: index * 86_400_000,
   expiresAtMs: null,
-  packed: packTerms(entryTermsOf(documentText({ key, valueJson: JSON.stringify(value), metadata: {} }))),
+  packed: packText(documentText({ key, valueJson: JSON.stringify(value), metadata: {} })),
 }));
 
 /** Words that stand side by side in a document, and words from two places of it. */

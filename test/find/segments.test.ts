@@ -7,7 +7,7 @@ import { TermCursor, blockBytesMax } from '../../src/find/segments/blocks.js';
 import { Catalog, CatalogWriter } from '../../src/find/segments/catalog.js';
 import { compareNames } from '../../src/find/ranking/order.js';
 import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
-import { packTerms } from '../../src/find/segments/packed-terms.js';
+import { packText } from '../../src/find/segments/packed-terms.js';
 import {
   DeadPlaces,
   type NewSegment,
@@ -17,7 +17,8 @@ import {
 import { IndexView, type ViewedSegment, seenPlaces } from '../../src/find/segments/view.js';
 import { type SeenWaiting, WaitingTerms } from '../../src/find/segments/waiting.js';
 import { compareWords } from '../../src/find/segments/word-order.js';
-import { type EntryTerms, entryTermsOf, isStemTerm } from '../../src/find/words/entry-terms.js';
+import { isStemTerm } from '../../src/find/words/entry-terms.js';
+import { type PlainTerms, plainTerms } from './plain-terms.js';
 
 const vocabulary = [
   'deploy',
@@ -47,7 +48,7 @@ function numbers(seed: number): (below: number) => number {
 
 interface Made {
   readonly entry: WaitingEntry;
-  readonly terms: EntryTerms;
+  readonly terms: PlainTerms;
 }
 
 function makeEntries(seed: number, count: number): Made[] {
@@ -56,21 +57,21 @@ function makeEntries(seed: number, count: number): Made[] {
     const words = Array.from({ length: 1 + next(40) }, () => `${vocabulary[next(10)]} w${next(200)}`).join(
       ' ',
     );
-    const terms = entryTermsOf({ title: [`key ${index}`], body: [words] });
+    const text = { title: [`key ${index}`], body: [words] };
     const name: EntryName = {
       kind: next(4) === 0 ? 'tasks' : 'data',
       collection: `space-${next(5)}`,
       id: `id-${seed}-${index}`,
     };
     return {
-      terms,
+      terms: plainTerms(text),
       entry: {
         name,
         version: next(100),
         author: next(2) === 0 ? null : `agent-${next(3)}`,
         timeMs: 1_700_000_000_000 + next(1_000_000),
         expiresAtMs: next(10) === 0 ? 1_800_000_000_000 + next(1_000) : null,
-        packed: packTerms(terms),
+        packed: packText(text),
       },
     };
   });
@@ -210,8 +211,8 @@ describe('the rows of the search index', () => {
     const [old, other] = [makeEntries(6, 100), makeEntries(7, 100)];
     const segment = viewed(filed(old.map(({ entry }) => entry)));
     const rewritten = old.slice(0, 30).map(({ entry }, index): Made => {
-      const terms = (other[index] as Made).terms;
-      return { terms, entry: { ...entry, version: 1_000, packed: packTerms(terms) } };
+      const { terms, entry: next } = other[index] as Made;
+      return { terms, entry: { ...entry, version: 1_000, packed: next.packed } };
     });
     const waiting = seenOf(rewritten.slice(0, 20));
     const marked = rewritten.map(({ entry }) => entry.name);
@@ -288,8 +289,7 @@ describe('the rows of the search index', () => {
   });
 
   test('a common word is split over blocks of a limited size', async () => {
-    const terms = entryTermsOf({ title: [], body: ['common '.repeat(30)] });
-    const packed = packTerms(terms);
+    const packed = packText({ title: [], body: ['common '.repeat(30)] });
     const entries = Array.from({ length: 3_000 }, (_, index) => ({
       ...(makeEntries(9, 1)[0] as Made).entry,
       name: { kind: 'data' as const, collection: 'one', id: `id-${index}` },
@@ -328,7 +328,7 @@ describe('the rows of the search index', () => {
 
   test('a waiting entry keeps the terms that a search looks up, and the first words of a beginning', () => {
     const words = Array.from({ length: 300 }, (_, index) => `w${index}`);
-    const packed = packTerms(entryTermsOf({ title: ['key'], body: [`alpha ${words.join(' ')}`] }));
+    const packed = packText({ title: ['key'], body: [`alpha ${words.join(' ')}`] });
     const [first] = makeEntries(7, 1);
     const entry = { ...(first as Made).entry, packed };
     const kept = (terms: string[], beginnings: string[]): string[] => [

@@ -2,7 +2,7 @@
  * Blocks: the terms of a segment with their lists of postings, in the order of the terms. A block is full
  * when the next posting does not fit, so a list may begin in one block and continue in the next ones.
  */
-import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
+import { ByteReader, ByteWriter } from './bytes.js';
 import type { PostingRows } from './posting-rows.js';
 
 /** A row of the index. */
@@ -25,6 +25,15 @@ const listEndBytes = 8;
 const termsPerRestart = 16;
 const offsetBytes = 2;
 
+/** The postings of a term: those of `order` from `from` up to, and without, `to`. */
+export interface Postings {
+  readonly rows: PostingRows;
+  /** The rows of the postings, in ascending order of their places. */
+  readonly order: Int32Array;
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
  * Terms with their lists, then the offsets of the whole terms, then their number. A term is the number of
  * bytes that it shares with the term before, and the other bytes.
@@ -36,13 +45,16 @@ export class BlockWriter {
   readonly #blocks: Block[] = [];
   #restarts: number[] = [];
   #terms = 0;
-  #before: Buffer = Buffer.alloc(0);
+  /** The term before, in the first bytes. */
+  #before: Buffer = Buffer.allocUnsafe(128);
+  #beforeLength = 0;
   #first: { readonly term: string; readonly from: number } | undefined;
 
-  /** Terms are given in their order. `order` has the rows of the postings, in ascending order of their places. */
-  add(term: Buffer, rows: PostingRows, order: Int32Array, from: number, to: number): void {
+  /** Terms are given in their order. The term is in the bytes from `start` up to, and without, `end`. */
+  add(bytes: Buffer, start: number, end: number, { rows, order, from, to }: Postings): void {
+    const length = end - start;
     const { places, shapes, countsFrom, countsTo, positionsFrom, positionsTo } = rows;
-    let room = this.#room(term);
+    let room = this.#room(length);
     let before = 0;
     for (let at = from; at < to; at += 1) {
       const row = order[at] as number;
@@ -52,19 +64,19 @@ export class BlockWriter {
       const size = toCounts - fromCounts + toPositions - fromPositions + listEndBytes;
       const used = this.#places.length + this.#positions.length;
       if (used + size > room && (used > 0 || this.#first !== undefined)) {
-        if (used > 0) this.#endList(term);
+        if (used > 0) this.#endList(bytes, start, length);
         this.#endBlock();
-        room = this.#room(term);
+        room = this.#room(length);
         before = 0;
       }
-      this.#first ??= { term: term.toString(), from: place };
+      this.#first ??= { term: bytes.toString('utf8', start, end), from: place };
       this.#places.number((place - before) * 4 + (shapes[row] as number));
-      const bytes = rows.sourceOf(row);
-      this.#places.bytes(bytes, fromCounts, toCounts);
-      this.#positions.bytes(bytes, fromPositions, toPositions);
+      const source = rows.sourceOf(row);
+      this.#places.bytes(source, fromCounts, toCounts);
+      this.#positions.bytes(source, fromPositions, toPositions);
       before = place;
     }
-    if (this.#places.length > 0) this.#endList(term);
+    if (this.#places.length > 0) this.#endList(bytes, start, length);
   }
 
   /** The blocks that are complete, and that were not taken before. */
@@ -79,25 +91,36 @@ export class BlockWriter {
   }
 
   /** Bytes that the sections of the next list may have. */
-  #room(term: Buffer): number {
+  #room(termLength: number): number {
     const restarts = (this.#restarts.length + 2) * offsetBytes;
-    return blockBytesMax - this.#writer.length - term.length - listEndBytes - restarts;
+    return blockBytesMax - this.#writer.length - termLength - listEndBytes - restarts;
   }
 
-  #endList(term: Buffer): void {
+  #endList(bytes: Buffer, start: number, length: number): void {
     const isWhole = this.#terms % termsPerRestart === 0;
-    const shared = isWhole ? 0 : sharedBytes(this.#before, term);
+    const shared = isWhole ? 0 : this.#shared(bytes, start, length);
     if (isWhole) this.#restarts.push(this.#writer.length);
     this.#writer.number(shared);
-    this.#writer.number(term.length - shared);
-    this.#writer.bytes(term, shared);
+    this.#writer.number(length - shared);
+    this.#writer.bytes(bytes, start + shared, start + length);
     const [placesBytes, positionsBytes] = [this.#places.length, this.#positions.length];
     this.#writer.number(sizeOfNumber(placesBytes) + placesBytes + positionsBytes);
     this.#writer.number(placesBytes);
     this.#writer.move(this.#places);
     this.#writer.move(this.#positions);
-    this.#before = term;
+    if (length > this.#before.length) this.#before = Buffer.allocUnsafe(length * 2);
+    for (let at = isWhole ? 0 : shared; at < length; at += 1) this.#before[at] = bytes[start + at] as number;
+    this.#beforeLength = length;
     this.#terms += 1;
+  }
+
+  /** How many first bytes the term has in common with the one before. */
+  #shared(bytes: Buffer, start: number, length: number): number {
+    const before = this.#before;
+    const most = Math.min(this.#beforeLength, length);
+    let shared = 0;
+    while (shared < most && before[shared] === bytes[start + shared]) shared += 1;
+    return shared;
   }
 
   #endBlock(): void {

@@ -75,15 +75,19 @@ export async function* mergedBlocks(
   const writer = new BlockWriter();
   const rows = new PostingRows();
   const order = new MergedOrder();
+  let term: Buffer = Buffer.allocUnsafe(128);
   const slices = new Slices({ isBackground: () => true });
   for (let lowest = lowestOf(inputs); lowest !== undefined; lowest = lowestOf(inputs)) {
-    const term = Buffer.from(lowest.cursor.term.subarray(0, lowest.cursor.length));
+    const { length } = lowest.cursor;
+    // The cursor reads its next term into the same memory.
+    if (length > term.length) term = Buffer.allocUnsafe(length * 2);
+    lowest.cursor.term.copy(term, 0, 0, length);
     rows.clear();
     order.clear();
     for (const input of inputs) {
       const from = rows.count;
       // A list may continue in the next block.
-      while (!input.isAtEnd && input.cursor.compare(term, term.length) === 0) {
+      while (!input.isAtEnd && input.cursor.compare(term, length) === 0) {
         const { body, listFrom, listTo } = input.cursor;
         rows.addList(body, listFrom, listTo, input.places);
         const read = input.advance();
@@ -91,7 +95,7 @@ export async function* mergedBlocks(
       }
       order.addRun(from, rows.count);
     }
-    if (rows.count > 0) writer.add(term, rows, order.of(rows), 0, rows.count);
+    if (rows.count > 0) writer.add(term, 0, length, { rows, order: order.of(rows), from: 0, to: rows.count });
     const complete = writer.takeComplete();
     if (complete.length > 0) yield complete;
     const pause = slices.pause();

@@ -4,33 +4,32 @@
  * their counts, which every search reads, then the positions, which a search reads only of entries that may
  * be among the best.
  */
-import { type TermUse, positionsPerTermMax } from '../words/entry-terms.js';
+import { positionsPerTermMax } from '../words/entry-terms.js';
 import { ByteReader, type ByteWriter } from './bytes.js';
 
 /** The shapes of a use, in two bits beside the distance of the place. Most terms stand once, in the body. */
 const useShapes = { bodyOnce: 0, titleOnce: 1, body: 2, any: 3 } as const;
 
-export function shapeOf({ title, body, positions }: TermUse): number {
+/** Of a term that stands so often in the title and in the body, and so many of whose places are stored. */
+export function shapeOf(title: number, body: number, positions: number): number {
   const known = Math.min(title + body, positionsPerTermMax);
-  if (positions.length !== known || (title > 0 && title + body > 1)) return useShapes.any;
+  if (positions !== known || (title > 0 && title + body > 1)) return useShapes.any;
   if (title === 1) return useShapes.titleOnce;
   return body === 1 ? useShapes.bodyOnce : useShapes.body;
 }
 
-export function writeCounts(writer: ByteWriter, shape: number, { title, body, positions }: TermUse): void {
+export function writeCounts(
+  writer: ByteWriter,
+  shape: number,
+  title: number,
+  body: number,
+  positions: number,
+): void {
   if (shape === useShapes.body) writer.number(body);
   if (shape !== useShapes.any) return;
   writer.number(title);
   writer.number(body);
-  writer.number(positions.length);
-}
-
-export function writePositions(writer: ByteWriter, positions: readonly number[]): void {
-  let before = 0;
-  for (const position of positions) {
-    writer.number(position - before);
-    before = position;
-  }
+  writer.number(positions);
 }
 
 /** The counts of a use, after its shape: how often the term stands, and how many positions are stored. */

@@ -5,7 +5,8 @@ import { type Block, BlockWriter } from './blocks.js';
 import { CatalogWriter } from './catalog.js';
 import { addPacked, packedLengths } from './packed-terms.js';
 import { PostingRows, larger } from './posting-rows.js';
-import { inWordOrder } from './word-order.js';
+import { TermTable } from '../words/term-table.js';
+import { inTermOrder } from './word-order.js';
 
 /** An entry that is not in a segment yet, with its packed terms. */
 export interface WaitingEntry extends EntryFacts {
@@ -30,30 +31,30 @@ export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, 
   const earliestMs = inOrder.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);
   const catalog = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
   const postings = new PostingRows();
-  /** The number of each term, and for each posting the number of its term. */
-  const numbers = new Map<string, number>();
+  const terms = new TermTable();
+  /** For each posting the number of its term. */
   let termOf = new Int32Array(1_024);
-  const onTerm = (term: string): void => {
-    let number = numbers.get(term);
-    if (number === undefined) {
-      number = numbers.size;
-      numbers.set(term, number);
-    }
-    if (postings.count > termOf.length) termOf = larger(termOf, termOf.length * 2);
-    termOf[postings.count - 1] = number;
-  };
   for (const [place, entry] of inOrder.entries()) {
     const { name, packed } = entry;
     catalog.add({ ...entry, ...name, id: Buffer.from(name.id), ...packedLengths(packed) });
-    addPacked(postings, packed, place, onTerm);
+    addPacked(postings, packed, place, (from, to) => {
+      if (postings.count > termOf.length) termOf = larger(termOf, termOf.length * 2);
+      termOf[postings.count - 1] = terms.numberOf(packed, from, to);
+    });
     yield;
   }
-  const { firsts, rows } = grouped(termOf.subarray(0, postings.count), numbers.size);
+  const { firsts, rows } = grouped(termOf.subarray(0, postings.count), terms.count);
   yield;
   const writer = new BlockWriter();
-  for (const term of yield* inWordOrder([...numbers.keys()])) {
-    const number = numbers.get(term) as number;
-    writer.add(Buffer.from(term), postings, rows, firsts[number] as number, firsts[number + 1] as number);
+  const { bytes, starts } = terms;
+  for (const term of yield* inTermOrder(terms)) {
+    const [from, to] = [firsts[term] as number, firsts[term + 1] as number];
+    writer.add(bytes, starts[term] as number, starts[term + 1] as number, {
+      rows: postings,
+      order: rows,
+      from,
+      to,
+    });
     yield;
   }
   return { catalog: catalog.take(), entries: inOrder.length, blocks: writer.end() };

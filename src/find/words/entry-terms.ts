@@ -3,24 +3,9 @@
  * Both homes store exactly these terms, with exactly these counts and positions.
  */
 import type { EntryText } from '../model.js';
-import { stemOf } from './stem.js';
-import { eachToken } from './words.js';
-
-/** The occurrences of one term in one thing. */
-export interface TermUse {
-  /** How often it stands in the title and in the body. */
-  readonly title: number;
-  readonly body: number;
-  /** The first places where it stands, in order; titles come before bodies. */
-  readonly positions: readonly number[];
-}
-
-export interface EntryTerms {
-  /** Words in each field; compounds and stems are not counted. */
-  readonly titleLength: number;
-  readonly bodyLength: number;
-  readonly terms: ReadonlyMap<string, TermUse>;
-}
+import { mayHaveStem, stemOf } from './stem.js';
+import { TermTable } from './term-table.js';
+import { type Token, eachToken } from './words.js';
 
 /** Ends the terms that are stems. No word has it, and it sorts a stem right behind the word that is spelt like it. */
 const stemMark = '\u0001';
@@ -44,60 +29,140 @@ export function isStemTerm(term: string): boolean {
   return term.endsWith(stemMark);
 }
 
-export function entryTermsOf(text: EntryText): EntryTerms {
-  const uses = new Map<string, Use>();
-  let offset = 0;
-  const readPieces = (pieces: readonly string[], isTitle: boolean): number => {
-    let length = 0;
+/** What the columns have for the stem of a term that was not looked up, and of one that has none. */
+const [unknownStem, noStem] = [-2, -1];
+
+/**
+ * The terms of one text, in columns that the next text uses again: an object for each word took as long as finding
+ * the words.
+ */
+export class EntryTerms {
+  /** Words in each field; compounds and stems are not counted. */
+  titleLength = 0;
+  bodyLength = 0;
+  readonly table = new TermTable();
+  /** How often each term stands in the title and in the body. */
+  titles = new Int32Array(256);
+  bodies = new Int32Array(256);
+  /** How many places of each term are stored, and where its first one is in `places`. */
+  placeCounts = new Int32Array(256);
+  firstPlaces = new Int32Array(256);
+  /** The places of all terms, with the index of the next one of the same term. */
+  places = new Int32Array(1_024);
+  nextPlaces = new Int32Array(1_024);
+  #lastPlaces = new Int32Array(256);
+  /** The number of the term that is the stem. */
+  #stems = new Int32Array(256);
+  /** Terms that have their columns. */
+  #columns = 0;
+  #placesUsed = 0;
+  #isTitle = true;
+  /** Where the present piece begins. */
+  #offset = 0;
+  /** The last place in the present piece, and the words in the present field. */
+  #last = -1;
+  #length = 0;
+
+  /** Forgets the text before. */
+  read({ title, body }: EntryText): void {
+    this.table.clear();
+    [this.#columns, this.#placesUsed, this.#offset] = [0, 0, 0];
+    // Titles come before bodies.
+    this.titleLength = this.#readField(title, true);
+    this.bodyLength = this.#readField(body, false);
+  }
+
+  /** Adds a term that stands at the beginning of the body. */
+  addFirst(term: string): void {
+    this.#use(this.#known(this.table.numberOfWord(term)), 0);
+  }
+
+  #readField(pieces: readonly string[], isTitle: boolean): number {
+    [this.#isTitle, this.#length] = [isTitle, 0];
     for (const piece of pieces) {
-      let last = -1;
-      eachToken(piece, (word, position, kind) => {
-        if (position !== last && kind !== 'whole') length += 1;
-        if (position > last) last = position;
-        const use = useOf(uses, word);
-        use.add(isTitle, offset + position);
-        if (kind === 'word') use.stemIn(uses, word)?.add(isTitle, offset + position);
-      });
-      offset += last + 1 + pieceGap;
+      this.#last = -1;
+      eachToken(piece, this.#onToken, this.#onRun);
+      this.#offset += this.#last + 1 + pieceGap;
     }
-    return length;
+    return this.#length;
+  }
+
+  readonly #onToken = (word: string, position: number, kind: Token['kind']): void => {
+    if (position !== this.#last && kind !== 'whole') this.#length += 1;
+    if (position > this.#last) this.#last = position;
+    const term = this.#known(this.table.numberOfWord(word));
+    this.#use(term, this.#offset + position);
+    if (kind === 'word') this.#useStem(term, position, word);
   };
-  const titleLength = readPieces(text.title, true);
-  const bodyLength = readPieces(text.body, false);
-  return { titleLength, bodyLength, terms: uses };
-}
 
-class Use implements TermUse {
-  title = 0;
-  body = 0;
-  readonly positions: number[] = [];
-  #stem: Use | null | undefined;
+  readonly #onRun = (text: string, start: number, end: number, position: number): boolean => {
+    const term = this.#known(this.table.numberOfRun(text, start, end));
+    if (term < 0) return false;
+    if (position !== this.#last) this.#length += 1;
+    if (position > this.#last) this.#last = position;
+    this.#use(term, this.#offset + position);
+    if (this.#stems[term] === noStem) return true;
+    if (this.#stems[term] === unknownStem && !mayHaveStem(text.charCodeAt(end - 1)))
+      this.#stems[term] = noStem;
+    else this.#useStem(term, position, text.slice(start, end).toLowerCase());
+    return true;
+  };
 
-  add(isTitle: boolean, position: number): void {
-    if (isTitle) this.title += 1;
-    else this.body += 1;
-    const { positions } = this;
-    const count = positions.length;
-    // A compound comes after its parts, and begins before them.
-    if (count < positionsPerTermMax && (count === 0 || position > (positions[count - 1] as number)))
-      positions.push(position);
-  }
-
-  /** The use of the stem of this word, which is looked up once; null if the word has none. */
-  stemIn(uses: Map<string, Use>, word: string): Use | null {
-    if (this.#stem === undefined) {
+  #useStem(term: number, position: number, word: string): void {
+    if (this.#stems[term] === unknownStem) {
       const stem = stemTermOf(word);
-      this.#stem = stem === undefined ? null : useOf(uses, stem);
+      const number = stem === undefined ? noStem : this.#known(this.table.numberOfWord(stem));
+      this.#stems[term] = number;
     }
-    return this.#stem;
+    const stem = this.#stems[term] as number;
+    if (stem !== noStem) this.#use(stem, this.#offset + position);
+  }
+
+  /** With columns for the term, if it is new. */
+  #known(term: number): number {
+    if (term !== this.#columns) return term;
+    if (term === this.titles.length) this.#grow();
+    this.titles[term] = 0;
+    this.bodies[term] = 0;
+    this.placeCounts[term] = 0;
+    this.#stems[term] = unknownStem;
+    this.#columns = term + 1;
+    return term;
+  }
+
+  #grow(): void {
+    this.titles = larger(this.titles);
+    this.bodies = larger(this.bodies);
+    this.placeCounts = larger(this.placeCounts);
+    this.firstPlaces = larger(this.firstPlaces);
+    this.#lastPlaces = larger(this.#lastPlaces);
+    this.#stems = larger(this.#stems);
+  }
+
+  #use(term: number, position: number): void {
+    if (this.#isTitle) this.titles[term] = (this.titles[term] as number) + 1;
+    else this.bodies[term] = (this.bodies[term] as number) + 1;
+    const count = this.placeCounts[term] as number;
+    if (count === positionsPerTermMax) return;
+    const last = this.#lastPlaces[term] as number;
+    // A compound comes after its parts, and begins before them.
+    if (count > 0 && position <= (this.places[last] as number)) return;
+    const place = this.#placesUsed;
+    if (place === this.places.length) {
+      this.places = larger(this.places);
+      this.nextPlaces = larger(this.nextPlaces);
+    }
+    this.places[place] = position;
+    if (count === 0) this.firstPlaces[term] = place;
+    else this.nextPlaces[last] = place;
+    this.#lastPlaces[term] = place;
+    this.placeCounts[term] = count + 1;
+    this.#placesUsed = place + 1;
   }
 }
 
-function useOf(uses: Map<string, Use>, term: string): Use {
-  let use = uses.get(term);
-  if (use === undefined) {
-    use = new Use();
-    uses.set(term, use);
-  }
-  return use;
+function larger(old: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(old.length * 2);
+  grown.set(old);
+  return grown;
 }

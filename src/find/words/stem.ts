@@ -39,6 +39,16 @@ export function canHaveForms(word: string): boolean {
 /** The last letters of all endings below. Half of all words end in another one, and keep their form. */
 const lastLetters = 'sgdntlye';
 
+/** By the last character of a word: whether `stemOf` may return another word. */
+const stemmedEnds = new Uint8Array(128);
+for (const word of [...lastLetters, ...irregular.keys()]) stemmedEnds[word.charCodeAt(word.length - 1)] = 1;
+
+/** Whether a word of ASCII that ends with this character may have another stem. */
+export function mayHaveStem(lastUnit: number): boolean {
+  // In lower case.
+  return stemmedEnds[lastUnit | 0x20] === 1;
+}
+
 /** The stem of a folded word; the word itself if it has none. Code words are never given to it. */
 export function stemOf(word: string): string {
   const known = irregular.get(word);

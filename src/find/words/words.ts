@@ -52,9 +52,15 @@ export type OnToken = (
   end: number,
 ) => void;
 
+/**
+ * As `OnToken`, for a word of letters that fold each for itself, or of digits: the word is the folded text from
+ * `start` to `end`. If this returns false, `OnToken` is called.
+ */
+export type OnRun = (text: string, start: number, end: number, position: number) => boolean;
+
 /** Every token of a text, in order. */
-export function eachToken(text: string, onToken: OnToken): void {
-  const words = new Words(onToken);
+export function eachToken(text: string, onToken: OnToken, onRun?: OnRun): void {
+  const words = new Words(onToken, onRun);
   for (let at = 0; at < text.length;) {
     const start = at;
     let all = 0;
@@ -141,15 +147,17 @@ export function isSpaceless(text: string): boolean {
 
 class Words {
   readonly #onToken: OnToken;
+  readonly #onRun: OnRun | undefined;
   #position = 0;
 
-  constructor(onToken: OnToken) {
+  constructor(onToken: OnToken, onRun: OnRun | undefined) {
     this.#onToken = onToken;
+    this.#onRun = onRun;
   }
 
   /** A run of letters that fold each for itself, or of digits. `all` has their classes. */
   simple(text: string, start: number, end: number, all: number): void {
-    if (end - start <= wordCharactersMax) {
+    if (end - start <= wordCharactersMax && this.#onRun?.(text, start, end, this.#position) !== true) {
       const run = text.slice(start, end);
       this.#emit((all & folds) === 0 ? run : foldedRun(run), start, end, 'word', this.#position);
     }
