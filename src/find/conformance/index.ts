@@ -170,6 +170,41 @@ export function findConformance(
       expect(statistics.entries).toBe(1);
     });
 
+    it('knows who wrote the same words again, and when', async () => {
+      const keys = Array.from({ length: 12 }, (_, index) => `note-${index}`);
+      const texts = keys.map((key) => write(key, { text: `the same harbour ${key}` }));
+      await set(bench, 'again', 'n', texts);
+      await bench.settle();
+      bench.advance(60_000);
+      const sinceMs = bench.nowMs();
+      await set(
+        other,
+        'again',
+        'n',
+        texts.slice(0, 5).map((text) => ({ ...text, agent: 'editor' })),
+      );
+      for (const _filed of [false, true]) {
+        const search = searchOf('harbour', 'again', null, bench.nowMs());
+        for (const { find } of new Set([bench, other])) {
+          const all = await find.search({ ...search, limit: 20 });
+          expect(all.entries.map(({ name }) => name.id).toSorted()).toEqual(keys.toSorted());
+          // Newer comes first when the words are the same.
+          expect(all.entries.slice(0, 5).map(({ version }) => version)).toEqual([2, 2, 2, 2, 2]);
+          for (const limits of [{ authors: ['editor'] }, { sinceMs }]) {
+            const { entries } = await find.search({ ...search, ...limits });
+            expect(entries.map(({ name }) => name.id).toSorted()).toEqual(keys.slice(0, 5));
+          }
+          const { entries } = await find.search({ ...search, authors: ['scribe'], untilMs: sinceMs });
+          expect(entries.map(({ name }) => name.id).toSorted()).toEqual(keys.slice(5).toSorted());
+        }
+        await bench.settle();
+      }
+      await set(other, 'again', 'n', [write('note-0', { text: 'another word' })]);
+      await set(bench, 'again', 'n', [write('note-0', { text: 'another word' })]);
+      expect(await keysOf(other, 'again', 'another')).toEqual(['note-0']);
+      expect(await keysOf(other, 'again', 'harbour')).not.toContain('note-0');
+    });
+
     it('does not find what a cleared namespace had', async () => {
       await set(bench, 'tidy', 'n', [write('a', { text: 'clutter' }), write('b', { text: 'clutter' })]);
       await bench.settle();

@@ -9,6 +9,7 @@ import type { Begun } from './beginnings.js';
 import { compareFirst, listIn } from './blocks.js';
 import { ByteReader } from './bytes.js';
 import type { Catalog, IndexedFacts } from './catalog.js';
+import type { ChangedPlaces } from './changes.js';
 import { type Counts, ListBuilder, ListReader, type TermList, readCounts } from './postings.js';
 import type { DeadPlaces } from './segment.js';
 import type { SeenWaiting } from './waiting.js';
@@ -21,6 +22,8 @@ export interface ViewedSegment {
   readonly dead: DeadPlaces;
   /** In the order of their terms and places. */
   readonly blocks: readonly Buffer[];
+  /** What was changed since the catalog was written, without a change of the words. */
+  readonly changed?: ChangedPlaces | undefined;
 }
 
 /** The rows of one partition. */
@@ -113,7 +116,9 @@ export class IndexView {
   facts(ordinal: number): IndexedFacts {
     if (ordinal >= this.#waitingBase) return this.#waiting[ordinal - this.#waitingBase] as SeenWaiting;
     const { base, segment } = this.#segmentOf(ordinal);
-    return segment.catalog.facts(ordinal - base);
+    const facts = segment.catalog.facts(ordinal - base);
+    const changed = segment.changed?.get(ordinal - base);
+    return changed === undefined ? facts : { ...facts, ...changed };
   }
 
   /** The facts that a score depends on; `facts` costs more, because it makes texts. */
@@ -126,7 +131,7 @@ export class IndexView {
     return {
       titleLength: titleLengths[place] ?? 0,
       bodyLength: bodyLengths[place] ?? 0,
-      timeMs: times[place] ?? 0,
+      timeMs: segment.changed?.get(place)?.timeMs ?? times[place] ?? 0,
     };
   }
 

@@ -25,6 +25,19 @@ export function taskText(task: IndexedTask): EntryText {
   return text;
 }
 
+/** Whether both tasks have the same text, without making it. */
+export function hasSameText(a: IndexedTask, b: IndexedTask): boolean {
+  return (
+    a.command === b.command &&
+    a.output === b.output &&
+    a.error === b.error &&
+    a.question === b.question &&
+    a.answer === b.answer &&
+    a.labels.length === b.labels.length &&
+    a.labels.every((label, index) => label === b.labels[index])
+  );
+}
+
 export function messageText(body: string): EntryText {
   const text = new LimitedText();
   text.addBody(body);

@@ -92,7 +92,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the search index on %s', (engine) =
   it('an entry that came back to life', async () => {
     const [row] = rows(families.dead);
     // Written again, so that a segment has dead entries.
-    await stoa.data.set(ada, 'plans', 'key-1', { text: 'walrus number 1', title: 'ice' });
+    await stoa.data.set(ada, 'plans', 'key-1', { text: 'walrus number one', title: 'ice' });
     await index.work.file(store, first(families.segments).key.subarray(0, 32));
     const dead =
       rows(families.dead).find(({ key }) => row === undefined || !key.equals(row.key)) ??
@@ -137,7 +137,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the search index on %s', (engine) =
   });
 
   it('text that stayed longer than its time', async () => {
-    await stoa.data.set(ada, 'plans', 'key-3', { text: 'walrus number 3', title: 'ice' });
+    await stoa.data.set(ada, 'plans', 'key-3', { text: 'walrus number three', title: 'ice' });
     await index.work.file(store, first(families.segments).key.subarray(0, 32));
     before = await seen(stoa);
     nowMs += 2 * 3_600_000;

@@ -160,6 +160,13 @@ export function isApart(row: Buffer): boolean {
   return ((row[1] ?? 0) & apartFlag) !== 0;
 }
 
+/** Whether two rows of a document have the same expiry, and the same value in themselves. */
+export function hasSameValue(a: Buffer, b: Buffer): boolean {
+  if (isApart(a) || a[1] !== b[1] || expiresAtMsOf(a) !== expiresAtMsOf(b)) return false;
+  const [from, to] = [prefixBytes + a.readUInt32BE(10), prefixBytes + b.readUInt32BE(10)];
+  return a.length - from === b.length - to && a.compare(b, to, b.length, from, a.length) === 0;
+}
+
 /** The JSON text of a value that is stored in the row itself. */
 export function inlineValue(row: Buffer): string {
   return row.toString('utf8', prefixBytes + row.readUInt32BE(10));

@@ -22,10 +22,10 @@ import type {
 } from '../../../datastore/port.js';
 import { checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { keptBytes } from '../kept-answers.js';
-import { documentEntry } from '../../../find/entries.js';
+import { documentEntry, documentFacts } from '../../../find/entries.js';
 import type { EntrySource } from '../find/sources.js';
 import { laterTime, msOf } from '../../../datastore/documents/times.js';
-import { putMark } from '../find/filing/marks.js';
+import { putChange, putMark } from '../find/filing/marks.js';
 import { isReindexed } from '../find/reindex/rows.js';
 import { readStoreEntry } from '../find/store-entries.js';
 import { removeVector, waitForVector } from '../find/vectors/rows.js';
@@ -48,6 +48,7 @@ import {
   encodeUsage,
   expiresAtMsOf,
   expiryTimer,
+  hasSameValue,
   isApart,
   isLiveRow,
   namespaceKey,
@@ -224,7 +225,7 @@ export class DataVerbs {
     tx: Transaction,
     scope: Scope,
     rowKey: Buffer,
-    before: { row: Buffer; sizeBytes: number } | undefined,
+    before: { row: Buffer; sizeBytes: number; record?: DocumentRecord } | undefined,
     record: DocumentRecord,
     isCounted = false,
   ): number {
@@ -244,7 +245,9 @@ export class DataVerbs {
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
     this.#reschedule(tx, rowKey, before?.row, row);
     const { index, embed } = readSettings(tx, namespaceKey(scope));
-    if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
+    if (index && hasSameWords(before, row, record))
+      putChange(tx, documentMarkKey(rowKey), documentFacts(record));
+    else if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
     if (embed) waitForVector(tx, rowKey);
     return sizeBytes;
   }
@@ -326,6 +329,21 @@ export class DataVerbs {
     const rowKey = documentKey(scope, agent);
     if (tx.get(families.agents, rowKey) === undefined) tx.put(families.agents, rowKey, Buffer.alloc(0));
   }
+}
+
+/** Whether the index has the words of the document as it was. A large value is not compared. */
+function hasSameWords(
+  before: { row: Buffer; record?: DocumentRecord } | undefined,
+  row: Buffer,
+  { metadata, version }: DocumentRecord,
+): boolean {
+  // Version 1 follows a document that has expired and was not removed yet.
+  return (
+    before?.record !== undefined &&
+    version > 1 &&
+    hasSameValue(before.row, row) &&
+    JSON.stringify(before.record.metadata) === JSON.stringify(metadata)
+  );
 }
 
 /** Whether the index may still have words of a namespace that was taken out of it. */

@@ -198,7 +198,7 @@ class StoreExamination {
   async *#segment(partition: Buffer, row: SegmentRow): AsyncGenerator<Found> {
     const { segments, sources } = this.#options;
     const store = this.#store;
-    const catalog = segments.catalog(store, partition, row.segment);
+    const catalog = segments.catalog(store, partition, row);
     yield* this.#row(partition, row, catalog);
     const sums = noFingerprints(catalog.count);
     for await (const block of blocksOf(store, partition, row.segment)) {
@@ -286,10 +286,11 @@ class StoreExamination {
     nowMs: number,
   ): FiledEntry[] {
     const { segments } = this.#options;
-    return rows.flatMap(({ segment, state }) => {
+    return rows.flatMap((row) => {
+      const { segment, state } = row;
       if (state === 'partial' || this.#unreadable.has(segmentKey(partition, segment).toString('hex')))
         return [];
-      const catalog = segments.catalog(reader, partition, segment);
+      const catalog = segments.catalog(reader, partition, row);
       const place = catalog.placeOf(name);
       if (place < 0 || catalog.expiry(place) <= nowMs) return [];
       if (segments.dead(reader, partition, segment).has(place)) return [];

@@ -9,6 +9,9 @@ import { type FindPort, type IndexSearch, type SearchedParts } from '../../../fi
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { type BegunSegment, type BegunWords, wordsBeginningWith } from '../../../find/segments/beginnings.js';
+import type { Catalog } from '../../../find/segments/catalog.js';
+import { type ChangedPlaces, PlacedChanges } from '../../../find/segments/changes.js';
+import type { DeadPlaces } from '../../../find/segments/segment.js';
 import { IndexView, type ViewFilter, type ViewedPartition, seenPlaces } from '../../../find/segments/view.js';
 import { type SeenWaiting, WaitingTerms } from '../../../find/segments/waiting.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -19,7 +22,7 @@ import { FilingWork } from './filing/work.js';
 import { Filing } from './filing/filing.js';
 import { examineIndex } from './doctor.js';
 import { MarkedEntries } from './filing/marked-entries.js';
-import { type Mark, hasMarks, readMarks } from './filing/marks.js';
+import { type Mark, changeOf, hasMarks, readMarks } from './filing/marks.js';
 import { MessageIndex } from './message-index.js';
 import { Reindexing } from './reindex/reindex.js';
 import { type SegmentRow, messagesPartition } from './rows.js';
@@ -219,7 +222,15 @@ export class DirectoryFind implements FindPort {
       const isCrowded = mayFile && hasMarks(store, partition, marksBeforeFiling + 1);
       if (isCrowded && (await this.work.fileUnlessMerging(store, partition))) continue;
       const marks = this.#marks(store, partition);
-      const covered = marks.filter(({ name }) => covers(name.kind, name.collection)).slice(0, marksReadMax);
+      const rows = readSegments(store, partition).filter(({ state }) => state === 'whole');
+      const segments = rows.map((row) => ({
+        catalog: this.#segments.catalog(store, partition, row),
+        dead: this.#segments.dead(store, partition, row.segment),
+      }));
+      const { rewritten, changes } = placeMarks(marks, segments, covers);
+      const covered = rewritten
+        .filter(({ name }) => covers(name.kind, name.collection))
+        .slice(0, marksReadMax);
       const unread = covered.filter((mark) => !read.has(stampedKey(mark)));
       if (unread.length > lateMarksMax && !isLast) {
         for (const mark of unread) {
@@ -228,8 +239,7 @@ export class DirectoryFind implements FindPort {
         }
         continue;
       }
-      const rows = readSegments(store, partition).filter(({ state }) => state === 'whole');
-      const marked = marks.map(({ name }) => name);
+      const marked = rewritten.map(({ name }) => name);
       if (wanted.beginnings.length > 0 && begun.segments !== segmentsOf(rows) && !isLast) {
         const filter = this.#filter(search, covers);
         begun = await this.#begun(store, partition, rows, { marked, filter, beginnings: wanted.beginnings });
@@ -237,10 +247,11 @@ export class DirectoryFind implements FindPort {
       }
       return {
         isComplete: !isLast && marks.length <= marksReadMax && begun.isComplete,
-        segments: rows.map(({ segment }) => ({
-          catalog: this.#segments.catalog(store, partition, segment),
-          dead: this.#segments.dead(store, partition, segment),
-          blocks: this.#segments.blocks(store, partition, segment, wanted.terms),
+        segments: segments.map(({ catalog, dead }, index) => ({
+          catalog,
+          dead,
+          blocks: this.#segments.blocks(store, partition, (rows[index] as SegmentRow).segment, wanted.terms),
+          changed: changes[index],
         })),
         marked,
         waiting: covered.flatMap((mark) =>
@@ -258,8 +269,9 @@ export class DirectoryFind implements FindPort {
     rows: readonly SegmentRow[],
     given: { marked: readonly EntryName[]; filter: ViewFilter; beginnings: readonly string[] },
   ): Promise<SegmentWords> {
-    const segments = rows.map(({ segment }): BegunSegment => {
-      const catalog = this.#segments.catalog(store, partition, segment);
+    const segments = rows.map((row): BegunSegment => {
+      const { segment } = row;
+      const catalog = this.#segments.catalog(store, partition, row);
       const dead = this.#segments.dead(store, partition, segment);
       return {
         isSeen: seenPlaces({ catalog, dead }, given.marked, given.filter),
@@ -274,6 +286,22 @@ export class DirectoryFind implements FindPort {
       ? [...this.messages.marks()]
       : readMarks(store, partition, marksReadMax + 1);
   }
+}
+
+/** The marks of things whose words must be read, and the changes of the others in each segment. */
+function placeMarks(
+  marks: readonly Mark[],
+  segments: readonly { readonly catalog: Catalog; readonly dead: DeadPlaces }[],
+  covers: Covers,
+): { rewritten: readonly Mark[]; changes: readonly ChangedPlaces[] } {
+  const placing = new PlacedChanges(segments);
+  const rewritten = marks.filter((mark) => {
+    const change = changeOf(mark);
+    if (change === null) return true;
+    if (!covers(mark.name.kind, mark.name.collection)) return false;
+    return !placing.add(change);
+  });
+  return { rewritten, changes: placing.bySegment };
 }
 
 /** Another one for each write of the thing. */

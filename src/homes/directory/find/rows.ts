@@ -9,7 +9,8 @@ import { ByteReader, ByteWriter } from '../../../find/segments/bytes.js';
 export const findFamilies = {
   /**
    * Partition ‖ kind ‖ collection ‖ 0 ‖ id → stamp: this thing was written since it was filed. For a message, id ‖ 0 ‖
-   * room: the oldest are filed first, so that a segment has the messages of one time.
+   * room: the oldest are filed first, so that a segment has the messages of one time. New facts follow the stamp if
+   * the words are the same.
    */
   marks: 'find/marks',
   /** Partition ‖ segment → its state. */
@@ -81,6 +82,8 @@ export interface SegmentRow {
   readonly nextExpiryMs: number | null;
   /** The time of its newest entry. */
   readonly newestMs: number;
+  /** How often its catalog was written again. */
+  readonly revision: number;
 }
 
 export function encodeSegment(row: Omit<SegmentRow, 'segment'>): Buffer {
@@ -91,6 +94,7 @@ export function encodeSegment(row: Omit<SegmentRow, 'segment'>): Buffer {
   writer.number(row.deadSinceMs ?? 0);
   writer.number(row.nextExpiryMs ?? 0);
   writer.number(row.newestMs);
+  writer.number(row.revision);
   return writer.take();
 }
 
@@ -104,5 +108,6 @@ export function decodeSegment(key: Buffer, value: Buffer): SegmentRow {
     deadSinceMs: reader.number() || null,
     nextExpiryMs: reader.number() || null,
     newestMs: reader.number(),
+    revision: reader.number(),
   };
 }

@@ -12,32 +12,36 @@ export function readSegments(reader: Reader, partition: Buffer): SegmentRow[] {
   );
 }
 
+/** Which catalog of a segment is meant. */
+export type CatalogRevision = Pick<SegmentRow, 'segment' | 'revision'>;
+
 /** Blocks that are read together for a beginning. */
 const blocksPerRead = 16;
 
 export class SegmentReader {
   /**
-   * By the key of the segment. A catalog never changes, and is dropped with its segment or for others.
-   * Without it every search would decode the catalogs again.
+   * By the key of the segment. A catalog never changes, and is dropped with its segment, for a later revision or for
+   * others. Without it every search would decode the catalogs again.
    */
-  readonly #catalogs: LRUCache<string, Catalog>;
+  readonly #catalogs: LRUCache<string, { readonly catalog: Catalog; readonly revision: number }>;
 
   constructor(cacheBytesMax: number) {
     this.#catalogs = new LRUCache({
       maxSize: Math.max(1, cacheBytesMax),
-      sizeCalculation: ({ sizeBytes }) => Math.max(1, sizeBytes),
+      sizeCalculation: ({ catalog }) => Math.max(1, catalog.sizeBytes),
     });
   }
 
-  catalog(reader: Reader, partition: Buffer, segment: number): Catalog {
+  /** The row is read in the same turn or transaction, or before one that may change it. */
+  catalog(reader: Reader, partition: Buffer, { segment, revision }: CatalogRevision): Catalog {
     const key = segmentKey(partition, segment);
     const name = key.toString('latin1');
     const known = this.#catalogs.get(name);
-    if (known !== undefined) return known;
+    if (known?.revision === revision) return known.catalog;
     const row = reader.get(findFamilies.catalogs, key);
     if (row === undefined) throw new RangeError(`The segment ${segment} has no catalog.`);
     const catalog = new Catalog(Buffer.from(row));
-    this.#catalogs.set(name, catalog);
+    this.#catalogs.set(name, { catalog, revision });
     return catalog;
   }
 

@@ -15,7 +15,7 @@ import { readSettings } from '../datastore/settings.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { putMark } from './filing/marks.js';
+import { putChange, putMark } from './filing/marks.js';
 import { findFamilies } from './rows.js';
 
 /** As long as the timer of a document, because the limits on keys count with that. */
@@ -52,12 +52,16 @@ export function putStoreEntries(tx: Transaction, documents: readonly CurrentDocu
 }
 
 function put(tx: Transaction, rowKey: Buffer, stored: Buffer | undefined, next: StoreEntry): void {
-  if (stored !== undefined && isOlder(next, decodeStoreEntry(rowKey, stored))) return;
+  const before = stored === undefined ? undefined : decodeStoreEntry(rowKey, stored);
+  if (before !== undefined && isOlder(next, before)) return;
   if (stored !== undefined) unschedule(tx, rowKey, stored);
   tx.put(findFamilies.entries, rowKey, encode(next));
   const { expiresAtMs } = next.entry;
   if (expiresAtMs !== null) tx.schedule({ atMs: expiresAtMs, kind: entryTimer, reference: rowKey });
-  putMark(tx, documentMarkKey(rowKey));
+  const hasSameWords =
+    before?.entry.expiresAtMs === expiresAtMs && before.entry.packed.equals(next.entry.packed);
+  if (hasSameWords) putChange(tx, documentMarkKey(rowKey), next.entry);
+  else putMark(tx, documentMarkKey(rowKey));
 }
 
 function remove(tx: Transaction, rowKey: Buffer, row: Buffer): void {

@@ -7,17 +7,24 @@ import { type Slices, inSlices } from '../../../../core/waiting/yielding.js';
 import { type Block } from '../../../../find/segments/blocks.js';
 import { Catalog } from '../../../../find/segments/catalog.js';
 import {
+  type ChangedPlaces,
+  PlacedChanges,
+  changedCatalog,
+  isWorthRewriting,
+} from '../../../../find/segments/changes.js';
+import {
   DeadPlaces,
   type WaitingEntry,
   fileEntries,
   packedBytesMax,
 } from '../../../../find/segments/segment.js';
+import type { EntryName } from '../../../../find/model.js';
 import { mergedBlocks, mergedCatalog } from '../../../../find/segments/merge.js';
 import { nextMerge } from '../../../../find/segments/tiers.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
-import { type Mark, readMarks } from './marks.js';
+import { type Mark, changeOf, readMarks } from './marks.js';
 import { type SegmentRow, blockKey, encodeSegment, findFamilies, segmentKey } from '../rows.js';
 import { type SegmentReader, readSegments } from '../segments.js';
 import type { MarkedEntries } from './marked-entries.js';
@@ -46,33 +53,73 @@ export class Filing {
   async file(store: Store, partition: Buffer, slices: Slices): Promise<{ filed: number; isMore: boolean }> {
     const marks = readMarks(store, partition, marksPerSegment);
     if (marks.length === 0) return { filed: 0, isMore: false };
+    const all = readSegments(store, partition);
+    const rows = all.filter(({ state }) => state === 'whole');
+    const { changed, isPlaced } = await this.#changes(store, partition, rows, marks, slices);
     const filed: Mark[] = [];
+    const rewritten: Mark[] = [];
     const entries: WaitingEntry[] = [];
     let bytes = 0;
     for (const mark of marks) {
+      filed.push(mark);
+      if (isPlaced(mark)) continue;
+      rewritten.push(mark);
       const entry = this.#options.entries.ofFiled(store, partition, mark);
       if (entry !== undefined && (entry.expiresAtMs ?? Infinity) > store.nowMs()) entries.push(entry);
       bytes += entry?.packed.length ?? 0;
-      filed.push(mark);
       if (bytes >= packedBytesMax) break;
       const pause = slices.pause();
       if (pause !== undefined) await pause;
     }
     const made = await inSlices(fileEntries(entries), slices);
-    const rows = readSegments(store, partition);
-    const older = await this.#olderPlaces(store, partition, rows, filed, slices);
+    const older = await this.#olderPlaces(store, partition, rows, rewritten, slices);
     await store.transact((tx) => {
-      for (const { row, catalog, places } of older) this.#kill(tx, partition, row, catalog, places);
+      for (const { row, catalog, places } of older) {
+        const written = changed.get(row.segment);
+        const state = written === undefined ? row : rewriteCatalog(tx, partition, row, written);
+        if (places.length > 0) this.#kill(tx, partition, state, catalog, places);
+      }
       // A thing that was written meanwhile keeps its mark, which hides the entry that is filed here.
       for (const { key, stamp } of filed)
         if (tx.get(findFamilies.marks, key)?.equals(stamp) === true) tx.delete(findFamilies.marks, key);
       if (made.entries === 0) return;
-      const segment = nextSegment(rows);
+      const segment = nextSegment(all);
       for (const block of made.blocks) putBlock(tx, partition, segment, block);
       putSegment(tx, partition, segment, made.catalog, made.entries);
     });
     this.#options.entries.forget(filed);
     return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerSegment };
+  }
+
+  /** The new catalogs of segments with changed things, and whether a mark is of a thing in one of them. */
+  async #changes(
+    store: Store,
+    partition: Buffer,
+    rows: readonly SegmentRow[],
+    marks: readonly Mark[],
+    slices: Slices,
+  ): Promise<{ changed: Map<number, Buffer>; isPlaced: (mark: Mark) => boolean }> {
+    const segments = rows.map((row) => ({
+      row,
+      catalog: this.#options.segments.catalog(store, partition, row),
+      dead: this.#options.segments.dead(store, partition, row.segment),
+    }));
+    const placing = new PlacedChanges(segments);
+    for (const mark of marks) {
+      const change = changeOf(mark);
+      if (change !== null) placing.add(change);
+      const pause = slices.pause();
+      if (pause !== undefined) await pause;
+    }
+    const changed = new Map<number, Buffer>();
+    const placed = new Set<EntryName>();
+    for (const [index, { row, catalog }] of segments.entries()) {
+      const changes: ChangedPlaces = placing.bySegment[index] ?? new Map();
+      if (changes.size === 0 || !isWorthRewriting(catalog, changes.size)) continue;
+      changed.set(row.segment, await inSlices(changedCatalog(catalog, changes), slices));
+      for (const { name } of changes.values()) placed.add(name);
+    }
+    return { changed, isPlaced: ({ name }) => placed.has(name) };
   }
 
   /** Joins the segments that should be one. False if there are none. */
@@ -91,10 +138,10 @@ export class Filing {
     const segment = nextSegment(all);
     await store.transact((tx) => putPartial(tx, partition, segment));
     const { segments } = this.#options;
-    const inputs = joined.map(({ segment: old }) => ({
-      catalog: segments.catalog(store, partition, old),
-      dead: segments.dead(store, partition, old),
-      blocks: blocksOf(store, partition, old),
+    const inputs = joined.map((row) => ({
+      catalog: segments.catalog(store, partition, row),
+      dead: segments.dead(store, partition, row.segment),
+      blocks: blocksOf(store, partition, row.segment),
     }));
     const merged = await mergedCatalog(inputs, store.nowMs());
     let step: Block[] = [];
@@ -131,8 +178,7 @@ export class Filing {
   ): Promise<{ row: SegmentRow; catalog: Catalog; places: number[] }[]> {
     const older = [];
     for (const row of rows) {
-      if (row.state === 'partial') continue;
-      const catalog = this.#options.segments.catalog(store, partition, row.segment);
+      const catalog = this.#options.segments.catalog(store, partition, row);
       const places: number[] = [];
       for (const { name } of filed) {
         const place = catalog.placeOf(name);
@@ -140,7 +186,7 @@ export class Filing {
         const pause = slices.pause();
         if (pause !== undefined) await pause;
       }
-      if (places.length > 0) older.push({ row, catalog, places });
+      older.push({ row, catalog, places });
     }
     return older;
   }
@@ -169,7 +215,7 @@ export class Filing {
     const nowMs = store.nowMs();
     const due = rows.filter(({ nextExpiryMs }) => nextExpiryMs !== null && nextExpiryMs <= nowMs);
     for (const row of due) {
-      const catalog = this.#options.segments.catalog(store, partition, row.segment);
+      const catalog = this.#options.segments.catalog(store, partition, row);
       const places: number[] = [];
       for (let place = 0; place < catalog.count; place += 1)
         if (catalog.expiry(place) <= nowMs) places.push(place);
@@ -222,8 +268,25 @@ function putSegment(
   tx.put(
     findFamilies.segments,
     key,
-    encodeSegment({ state: 'whole', entries, dead: 0, deadSinceMs: null, nextExpiryMs, newestMs }),
+    encodeSegment({
+      state: 'whole',
+      entries,
+      dead: 0,
+      deadSinceMs: null,
+      nextExpiryMs,
+      newestMs,
+      revision: 0,
+    }),
   );
+}
+
+/** Returns the state of the segment with the new catalog. */
+function rewriteCatalog(tx: Transaction, partition: Buffer, row: SegmentRow, catalog: Buffer): SegmentRow {
+  const key = segmentKey(partition, row.segment);
+  const state = { ...row, revision: row.revision + 1, newestMs: newestOf(new Catalog(catalog)) };
+  tx.put(findFamilies.catalogs, key, catalog);
+  tx.put(findFamilies.segments, key, encodeSegment(state));
+  return state;
 }
 
 function newestOf({ times }: Catalog): number {
@@ -270,7 +333,7 @@ export function segmentDamage(
 }
 
 function putPartial(tx: Transaction, partition: Buffer, segment: number): void {
-  const none = { entries: 0, dead: 0, deadSinceMs: null, nextExpiryMs: null, newestMs: 0 };
+  const none = { entries: 0, dead: 0, deadSinceMs: null, nextExpiryMs: null, newestMs: 0, revision: 0 };
   const state = { state: 'partial', ...none } as const;
   tx.put(findFamilies.segments, segmentKey(partition, segment), encodeSegment(state));
 }

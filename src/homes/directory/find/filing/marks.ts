@@ -4,6 +4,8 @@
  * and a key that is written a thousand times is read once.
  */
 import type { EntryName } from '../../../../find/model.js';
+import { ByteReader, ByteWriter } from '../../../../find/segments/bytes.js';
+import type { ChangedFacts } from '../../../../find/segments/changes.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { findFamilies, markKey, markedName } from '../rows.js';
@@ -11,7 +13,7 @@ import { findFamilies, markKey, markedName } from '../rows.js';
 export interface Mark {
   readonly key: Buffer;
   readonly name: EntryName;
-  /** Differs for each write of the mark; it begins with the time. */
+  /** Differs for each write of the mark; it begins with the time. The new facts follow if the words are the same. */
   readonly stamp: Buffer;
 }
 
@@ -27,6 +29,33 @@ export function markEntry(tx: Transaction, partition: Buffer, name: EntryName): 
 /** As `markEntry`, for a caller that has built the key already. */
 export function putMark(tx: Transaction, key: Buffer): void {
   tx.put(findFamilies.marks, key, newStamp(tx.nowMs));
+}
+
+/**
+ * Notes that a thing was written with the words that it has in the index. If its words wait already, they still
+ * do.
+ */
+export function putChange(tx: Transaction, key: Buffer, { version, author, timeMs }: ChangedFacts): void {
+  const stored = tx.get(findFamilies.marks, key);
+  if (stored !== undefined && stored.length === stampBytes) {
+    putMark(tx, key);
+    return;
+  }
+  const writer = new ByteWriter();
+  writer.bytes(newStamp(tx.nowMs));
+  writer.number(version);
+  writer.number(timeMs);
+  writer.number(author === null ? 0 : 1);
+  writer.utf8(author ?? '');
+  tx.put(findFamilies.marks, key, writer.take());
+}
+
+/** The new facts of a thing whose words are the same; null for a mark of its words. */
+export function changeOf({ name, stamp }: Mark): ChangedFacts | null {
+  if (stamp.length <= stampBytes) return null;
+  const reader = new ByteReader(stamp, stampBytes);
+  const [version, timeMs, hasAuthor] = [reader.number(), reader.number(), reader.number() === 1];
+  return { name, version, timeMs, author: hasAuthor ? stamp.toString('utf8', reader.at) : null };
 }
 
 export function newStamp(nowMs: number): Buffer {

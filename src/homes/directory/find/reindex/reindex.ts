@@ -238,10 +238,11 @@ export class Reindexing {
     const { segments } = this.#options;
     const slices = new Slices();
     for (const partition of this.#partitions(store, scope))
-      for (const { segment, state } of readSegments(store, partition)) {
+      for (const row of readSegments(store, partition)) {
+        const { segment, state } = row;
         if (state === 'partial') continue;
         try {
-          const sums = noFingerprints(segments.catalog(store, partition, segment).count);
+          const sums = noFingerprints(segments.catalog(store, partition, row).count);
           for await (const block of blocksOf(store, partition, segment)) {
             addBlock(sums, block);
             await slices.pause();
@@ -266,7 +267,7 @@ export class Reindexing {
         );
         if (row === undefined) break;
         seen.add(row.segment);
-        const catalog = segments.catalog(store, partition, row.segment);
+        const catalog = segments.catalog(store, partition, row);
         const dead = segments.dead(store, partition, row.segment);
         const gone: PlacedName[] = [];
         const [from, to] = reindexedPlaces(catalog, scope);

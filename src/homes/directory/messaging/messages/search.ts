@@ -177,7 +177,8 @@ class Walk {
     return undefined;
   }
 
-  #openSegment({ segment }: SegmentRow): void {
+  #openSegment(row: SegmentRow): void {
+    const { segment } = row;
     const { index } = this.#options;
     const words: WordLists[] = [];
     for (const terms of this.#terms) {
@@ -190,7 +191,7 @@ class Walk {
     // The rarest word decides how much is read.
     const [rarest, ...others] = words.toSorted((a, b) => a.size - b.size);
     if (rarest === undefined) return;
-    const catalog = index.segments.catalog(index.store, messagesPartition, segment);
+    const catalog = index.segments.catalog(index.store, messagesPartition, row);
     let places = this.#seenPlaces(catalog, placesIn(rarest));
     // Only messages that the caller may see count, so that the limit reveals nothing about others.
     this.steps += places.length;

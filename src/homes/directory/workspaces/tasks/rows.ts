@@ -1,7 +1,9 @@
 /** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
-import { taskEntry } from '../../../../find/entries.js';
+import { taskEntry, taskFacts } from '../../../../find/entries.js';
+import { hasSameText } from '../../../../find/text/task-text.js';
 import { userKey } from '../../../../identity/user-key.js';
-import { markEntry } from '../../find/filing/marks.js';
+import { markEntry, putChange } from '../../find/filing/marks.js';
+import { markKey } from '../../find/rows.js';
 import type { EntrySource } from '../../find/sources.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
@@ -52,7 +54,10 @@ export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
 /** Writes the changed task and its lease, and changes the timer if the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
-  markTask(tx, after.task, home);
+  if (hasSameText(before.task, after.task)) {
+    const facts = taskFacts(home.projectId, after.task);
+    putChange(tx, markKey(userKey(home.ownerId), facts.name), facts);
+  } else markTask(tx, after.task, home);
   moveTimer(tx, before.task, after.task);
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
