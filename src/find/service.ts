@@ -146,7 +146,7 @@ export class FindService {
         await slices.pause();
         if (items.length === limit) break;
       }
-      const isLast = entries.length < wanted && (after === null || after === entries.at(-1));
+      const isLast = entries.length < wanted && (entries.length === 0 || after === entries.at(-1));
       const isFull =
         items.length === limit || (filter !== null && examined >= limits.findDocumentsExaminedMax);
       if (!isLast && !isFull) {

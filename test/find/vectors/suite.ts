@@ -177,6 +177,20 @@ export function vectorSuite(target: VectorTarget): void {
       expect(await keys({ q: 'vehicle', namespace: 'notes', agent: 'nobody' })).toEqual([]);
     });
 
+    test('ends if a filter leaves out all of a hundred results, which are read together', async () => {
+      await configure('hundred', { embed: true, embed_fields: ['title'] });
+      const texts = Array.from({ length: 100 }, (_, at) => [`key-${at}`, { title: 'stew', text: `${at}` }]);
+      await server.ask('POST', '/v1/data/hundred', {
+        as: server.alice,
+        body: { set: Object.fromEntries(texts) },
+      });
+      await settled();
+      for (const mode of ['text', 'vector', 'hybrid']) {
+        const page = await find({ q: 'stew', mode, namespace: 'hundred', filter: { text: 'none' } });
+        expect(page).toEqual({ items: [], next_cursor: null, examined_all: true });
+      }
+    });
+
     test('shows nothing of other users, and nothing of namespaces outside the token', async () => {
       expect(await keys({ q: 'which database' }, server.bob)).toEqual([]);
       const { json } = await server.ask('POST', '/v1/users/alice/tokens', {
