@@ -50,6 +50,7 @@ const statusSchema = z
       .object({
         model: z.string().nullable().describe('Null: the server has no embedder'),
         dimensions: count.nullable(),
+        search: z.string().describe('How vectors are searched: one by one, by usearch, or by pgvector'),
         waiting: count.describe('Documents that wait for a vector'),
         oldest_waiting_seconds: z.number(),
         failing: z.string().nullable().describe('Why the embedder fails; null if it works'),

@@ -16,14 +16,18 @@ export interface VectorSearch {
   /** Documents that have expired at this time are not found. */
   readonly nowMs: number;
   readonly limit: number;
+  /** So many are needed now. A home that finds the nearest without comparing all may stop there. */
+  readonly wanted: number;
   readonly signal?: Cancellation | undefined;
 }
 
 export interface VectorAnswer {
   /** In the order of `compareRanked`. */
   readonly entries: readonly RankedEntry[];
-  /** False: there are more documents than were compared or than the answer has, or some wait for a vector. */
+  /** False: there are more documents than were compared or than `limit`, or some wait for a vector. */
   readonly isComplete: boolean;
+  /** False: a search that wants more may find more. */
+  readonly isWhole: boolean;
 }
 
 /** A document that was written since its vector was made. */
@@ -63,7 +67,7 @@ export interface Backlog {
 }
 
 export interface VectorPort {
-  /** How vectors are searched, for the log at start. */
+  /** How vectors are searched, in one sentence, for the log at start and for the status. */
   readonly method: () => Promise<string>;
   search(search: VectorSearch): Promise<VectorAnswer>;
   /**

@@ -18,6 +18,8 @@ export interface VectorsStatus {
   /** Null: the server has no embedder. */
   readonly model: string | null;
   readonly dimensions: number | null;
+  /** How vectors are searched, in one sentence. */
+  readonly search: string;
   /** Documents that wait for a vector. */
   readonly waiting: number;
   readonly oldest_waiting_seconds: number;
@@ -70,6 +72,7 @@ export class VectorsService {
     return {
       model: embedding?.model ?? null,
       dimensions: embedding?.dimensions ?? null,
+      search: await port.method(),
       waiting: backlog.documents,
       oldest_waiting_seconds: this.#secondsSince(backlog.oldestMs),
       failing: this.#work.state.failing,

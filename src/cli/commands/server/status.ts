@@ -20,7 +20,7 @@ export const status: Action = async ({ connect, output }) => {
     embedding:
       embedding.model === null
         ? 'off'
-        : `${embedding.model}, ${counted(embedding.waiting, 'document')} waiting${embedding.failing === null ? '' : `, failing: ${embedding.failing}`}`,
+        : `${embedding.model}, ${counted(embedding.waiting, 'document')} waiting${embedding.failing === null ? '' : `, failing: ${embedding.failing}`}; ${embedding.search}`,
     size: sizeText(size_bytes),
     feed_size: sizeText(feed_bytes),
     families: Object.keys(families).length,

@@ -44,6 +44,23 @@ export const vectorLimits = {
     about:
       'Vectors that one search compares one by one. The answer says if it stopped there (`examined_all` is false).',
   },
+  vectorsExactMax: {
+    default: 5_000,
+    positive: true,
+    about: 'Vectors of a namespace above which a data directory uses usearch, if it is installed.',
+  },
+  vectorGraphBytesMax: {
+    default: 512 * 1024 * 1024,
+    setting: true,
+    about:
+      'Bytes of memory for the graphs of usearch. A namespace whose graph has no room is searched by comparing its vectors one by one.',
+  },
+  vectorGraphIdleSeconds: {
+    default: 3_600,
+    positive: true,
+    max: timerSecondsMax,
+    about: 'Seconds without a search after which the graph of a namespace is dropped.',
+  },
   vectorResultsMax: {
     default: 1_000,
     positive: true,

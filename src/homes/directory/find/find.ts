@@ -87,7 +87,7 @@ export class DirectoryFind implements FindPort {
   constructor({ kernel, sources, isIndexed, isRoomSeen, onError }: DirectoryFindOptions) {
     const { limits } = kernel;
     this.#kernel = kernel;
-    this.vectors = new DirectoryVectors(kernel);
+    this.vectors = new DirectoryVectors(kernel, onError);
     this.#limits = limits;
     this.#sources = sources;
     this.#isIndexed = isIndexed;
@@ -125,6 +125,7 @@ export class DirectoryFind implements FindPort {
   async close(): Promise<void> {
     await this.work.close();
     await this.#reindexing.close();
+    await this.vectors.close();
   }
 
   readonly reindex: FindPort['reindex'] = (scope, onProgress) => this.#reindexing.run(scope, onProgress);

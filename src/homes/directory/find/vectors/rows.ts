@@ -1,6 +1,9 @@
 /** The vectors of documents in a data directory, in the shard of their user. */
+import { Slices } from '../../../../core/waiting/yielding.js';
 import type { EntryFacts } from '../../../../find/model.js';
 import { ByteReader, ByteWriter } from '../../../../find/segments/bytes.js';
+import type { Entry, RangeOptions } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import { newStamp } from '../filing/marks.js';
 
@@ -77,4 +80,22 @@ function numbersEnd(row: Buffer): number {
   const start = end < 0 ? -1 : end - row.readUInt32BE(end);
   if (start < 0 || start % 4 !== 0) throw new RangeError('The row of a vector is damaged.');
   return start;
+}
+
+/** The rows of a range, read in parts with pauses between them. */
+export async function* rowsIn(
+  store: Store,
+  family: string,
+  { gte, lt }: RangeOptions,
+  limit: number,
+): AsyncGenerator<Entry> {
+  const slices = new Slices();
+  for (let after: Buffer | undefined; ;) {
+    const start = after === undefined ? { ...(gte && { gte }) } : { gt: after };
+    const rows = [...store.range(family, { ...start, ...(lt && { lt }), limit })];
+    yield* rows;
+    after = rows.at(-1)?.key;
+    if (rows.length < limit) return;
+    await slices.pause();
+  }
 }

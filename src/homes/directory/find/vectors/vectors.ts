@@ -1,9 +1,6 @@
 /** Vectors in a data directory: the port of searches by meaning. */
 import type { Limits } from '../../../../core/settings/limits.js';
-import { checkWanted } from '../../../../core/waiting/cancellation.js';
-import { Slices } from '../../../../core/waiting/yielding.js';
 import type { VectorPort, VectorSearch, WaitingDocument } from '../../../../find/vectors/port.js';
-import { MostSimilar, isCovered } from '../../../../find/vectors/similarity.js';
 import { userKey } from '../../../../identity/user-key.js';
 import {
   dataFamilies,
@@ -19,48 +16,76 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import { partitionsIn } from '../filing/work.js';
 import { markedAtMs } from '../filing/marks.js';
-import { decodeHead, decodeNumbers, encodeVector, vectorFamilies as families } from './rows.js';
+import { Comparing } from './comparing.js';
+import { type ReadyGraph, VectorGraphs } from './nearest/graphs.js';
+import { decodeHead, decodeNumbers, encodeVector, rowsIn, vectorFamilies as families } from './rows.js';
 import { putSpace, readSpace } from './space.js';
 import { spreadNamespace, waitAllIn } from './whole-namespaces.js';
 
-/** Vectors that are read together: half a millisecond with 1,536 dimensions. */
-const vectorsPerRead = 128;
 /** Waiting documents that are read together for a count. */
 const rowsPerCount = 1_000;
 
+/** What a search covers, and the graph of it if there is one. */
+interface Part {
+  readonly range: RangeOptions;
+  readonly graph?: ReadyGraph;
+}
+
 export class DirectoryVectors implements VectorPort {
-  readonly method = async (): Promise<string> => 'vectors are compared one by one';
   readonly #kernel: Kernel;
   readonly #limits: Limits;
+  readonly #graphs: VectorGraphs;
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, onError: (error: unknown, about: string) => void) {
     this.#kernel = kernel;
     this.#limits = kernel.limits;
+    this.#graphs = new VectorGraphs({ kernel, onError });
   }
+
+  close(): Promise<void> {
+    return this.#graphs.close();
+  }
+
+  readonly method: VectorPort['method'] = async () => {
+    const loaded = await this.#graphs.load();
+    if ('missing' in loaded) return `vectors are compared one by one: ${loaded.missing}`;
+    const exactMax = this.#limits.vectorsExactMax.toLocaleString('en');
+    return `vectors are compared one by one, and by usearch in namespaces with more than ${exactMax}`;
+  };
 
   readonly search: VectorPort['search'] = async (search) => {
     const store = this.#kernel.storeOf(userKey(search.user));
-    const best = new MostSimilar(search);
+    const { space, vector, limit } = search;
+    const comparing = new Comparing(store, search, this.#limits);
+    const { best, crowded } = comparing;
     // Before the vectors are read: what waits then is not among them.
     const hasAll = this.#hasAllVectors(store, search);
-    let examined = 0;
-    for (const range of rangesOf(search)) {
-      for await (const { key, value } of rowsIn(store, families.vectors, range, vectorsPerRead)) {
-        checkWanted(search.signal);
-        if (examined === this.#limits.vectorsExaminedMax)
-          return { entries: best.inOrder(), isComplete: false };
-        examined += 1;
-        const { facts, space } = decodeHead(value);
-        if (space !== search.space) continue;
-        const { namespace, key: id } = namesOf(key);
-        const entry = { name: { kind: 'data', collection: namespace, id }, ...facts } as const;
-        if (!isCovered(entry, search)) continue;
-        const numbers = decodeNumbers(value);
-        if (numbers.length === search.vector.length) best.add(entry, numbers);
-      }
+    let [isExamined, isWhole] = [true, true];
+    for (const { range, graph } of this.#parts(search)) {
+      if (graph !== undefined && (await comparing.nearest(graph))) isWhole = false;
+      else isExamined &&= await comparing.all(range);
     }
-    return { entries: best.inOrder(), isComplete: hasAll && best.compared <= search.limit };
+    for (const partition of crowded)
+      await this.#graphs.want({ store, partition, space, dimensions: vector.length });
+    const isComplete = hasAll && isExamined && isWhole && best.compared <= limit;
+    return { entries: best.inOrder(), isComplete, isWhole };
   };
+
+  /** The searched ranges, cut where a namespace has a graph. */
+  #parts(search: VectorSearch): Part[] {
+    return rangesOf(search).flatMap((range) => {
+      const parts: Part[] = [];
+      let rest = range;
+      for (const graph of this.#graphs.ready(range.gte as Buffer, search.space)) {
+        const { gte, lt } = prefixRange(graph.partition) as Required<RangeOptions>;
+        // The search is inside this namespace.
+        if ((range.gte as Buffer).length >= gte.length) return [{ range, graph }];
+        parts.push({ range: { ...rest, lt: gte } }, { range: { gte, lt }, graph });
+        rest = { ...rest, gte: lt };
+      }
+      return [...parts, { range: rest }];
+    });
+  }
 
   async *owners(): AsyncGenerator<string> {
     for (const store of this.#kernel.stores)
@@ -148,24 +173,6 @@ export class DirectoryVectors implements VectorPort {
       known: stored === undefined ? null : decodeHead(stored),
       ticket: stamp,
     };
-  }
-}
-
-/** The rows of a range, read in parts with pauses between them. */
-async function* rowsIn(
-  store: Store,
-  family: string,
-  { gte, lt }: RangeOptions,
-  limit: number,
-): AsyncGenerator<{ key: Buffer; value: Buffer }> {
-  const slices = new Slices();
-  for (let after: Buffer | undefined; ;) {
-    const start = after === undefined ? { ...(gte && { gte }) } : { gt: after };
-    const rows = [...store.range(family, { ...start, ...(lt && { lt }), limit })];
-    yield* rows;
-    after = rows.at(-1)?.key;
-    if (rows.length < limit) return;
-    await slices.pause();
   }
 }
 

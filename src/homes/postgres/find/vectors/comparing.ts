@@ -26,9 +26,20 @@ interface VectorRow {
 
 const columns = 'collection, id, version, author, time_ms, expires_ms, array_send(numbers) AS numbers';
 
-export async function hasPgvector(sql: PostgresSql): Promise<boolean> {
-  const rows = await query(sql, `SELECT 1 FROM pg_extension WHERE extname = 'vector'`);
-  return rows.length > 0;
+/** Null: pgvector can compare vectors here. Else why it cannot, and what to do. */
+export async function whyNoPgvector(sql: PostgresSql): Promise<string | null> {
+  const [row] = await query<{ available: boolean; created: boolean; visible: boolean }>(
+    sql,
+    `SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') AS available,
+      EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS created, to_regtype('vector') IS NOT NULL AS visible`,
+  );
+  if (row?.created === true)
+    return row.visible ? null : 'the extension vector (pgvector) is in a schema outside the search_path';
+  if (row?.available !== true) return 'this PostgreSQL does not have the extension vector (pgvector)';
+  return (
+    'this database does not have the extension vector (pgvector). Run "CREATE EXTENSION vector" in it as a user ' +
+    'with the right to do so, then restart the servers'
+  );
 }
 
 export async function compareOneByOne(
@@ -50,34 +61,43 @@ export async function compareOneByOne(
     );
     for (const row of rows) {
       checkWanted(search.signal);
-      if (best.compared === examinedMax) return { entries: best.inOrder(), isComplete: false };
+      if (best.compared === examinedMax) return { entries: best.inOrder(), isComplete: false, isWhole: true };
       add(best, row);
       await slices.pause();
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < vectorsPerRead)
-      return { entries: best.inOrder(), isComplete: best.compared <= search.limit };
+      return { entries: best.inOrder(), isComplete: best.compared <= search.limit, isWhole: true };
     after = [last.collection, last.id];
   }
 }
 
-/** pgvector chooses the nearest; their scores are computed here, as on every home. */
+/**
+ * pgvector chooses the nearest; their scores are computed here, as on every home. Only the numbers of those that
+ * are wanted leave the database.
+ */
 export async function compareInDatabase(sql: PostgresSql, search: VectorSearch): Promise<VectorAnswer> {
   const { where, parameters } = conditions(search);
   const place = parameters.length + 1;
-  const rows = await query<VectorRow>(
+  const rows = await query<Omit<VectorRow, 'numbers'> & { numbers: Buffer | null }>(
     sql,
-    `SELECT ${columns} FROM find.vectors WHERE ${where}
-      ORDER BY numbers::vector <=> $${place}::text::vector LIMIT $${place + 1}`,
-    [...parameters, `[${search.vector.join(',')}]`, search.limit + 1],
+    `SELECT collection, id, version, author, time_ms, expires_ms,
+        CASE WHEN row_number() OVER (ORDER BY distance) <= $${place + 1}::bigint THEN array_send(numbers) END AS numbers
+      FROM (SELECT *, numbers::vector <=> $${place}::text::vector AS distance FROM find.vectors WHERE ${where}
+        ORDER BY distance LIMIT $${place + 2}) AS nearest`,
+    [...parameters, `[${search.vector.join(',')}]`, search.wanted, search.limit + 1],
   );
   const best = new MostSimilar(search);
   const slices = new Slices();
-  for (const row of rows) {
-    add(best, row);
+  for (const { numbers, ...row } of rows) {
+    if (numbers !== null) add(best, { ...row, numbers });
     await slices.pause();
   }
-  return { entries: best.inOrder(), isComplete: rows.length <= search.limit };
+  return {
+    entries: best.inOrder(),
+    isComplete: rows.length <= search.limit,
+    isWhole: search.wanted === search.limit || rows.length <= search.wanted,
+  };
 }
 
 function add(best: MostSimilar, row: VectorRow): void {

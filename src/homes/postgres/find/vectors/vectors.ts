@@ -6,7 +6,7 @@ import { type PostgresSql, query } from '../../database/connection.js';
 import { takeTurn } from '../../database/turns.js';
 import type { PostgresWriter } from '../../write/writer.js';
 import { readWaiting, settleDocuments } from './backlog.js';
-import { compareInDatabase, compareOneByOne, hasPgvector } from './comparing.js';
+import { compareInDatabase, compareOneByOne, whyNoPgvector } from './comparing.js';
 import { spreadNamespaces } from './whole-namespaces.js';
 
 export interface PostgresVectorsOptions {
@@ -22,7 +22,7 @@ const leaseExtraSeconds = 60;
 export class PostgresVectors implements VectorPort {
   readonly #options: PostgresVectorsOptions;
   readonly #server = randomUUID();
-  #hasPgvector: Promise<boolean> | undefined;
+  #whyNoPgvector: Promise<string | null> | undefined;
   /** Undefined: this server has no embedder, or has not adopted its space yet. */
   #space: string | undefined;
 
@@ -30,18 +30,21 @@ export class PostgresVectors implements VectorPort {
     this.#options = options;
   }
 
-  readonly method = async (): Promise<string> =>
-    (await this.#pgvector())
+  readonly method: VectorPort['method'] = async () => {
+    const reason = await this.#pgvector();
+    return reason === null
       ? 'vectors are compared in the database by pgvector'
-      : 'vectors are compared one by one; with the extension pgvector the database compares them';
+      : `vectors are compared one by one: ${reason}`;
+  };
 
   readonly search: VectorPort['search'] = async (search) => {
     const { sql, limits } = this.#options;
     // Before the vectors are read: what waits then is not among them.
     const hasAll = await this.#hasAllVectors(search);
-    const answer = (await this.#pgvector())
-      ? await compareInDatabase(sql, search)
-      : await compareOneByOne(sql, search, limits.vectorsExaminedMax);
+    const answer =
+      (await this.#pgvector()) === null
+        ? await compareInDatabase(sql, search)
+        : await compareOneByOne(sql, search, limits.vectorsExaminedMax);
     return { ...answer, isComplete: answer.isComplete && hasAll };
   };
 
@@ -119,12 +122,12 @@ export class PostgresVectors implements VectorPort {
     return rows.length > 0;
   }
 
-  #pgvector(): Promise<boolean> {
-    this.#hasPgvector ??= hasPgvector(this.#options.sql).catch((error: unknown) => {
-      this.#hasPgvector = undefined;
+  #pgvector(): Promise<string | null> {
+    this.#whyNoPgvector ??= whyNoPgvector(this.#options.sql).catch((error: unknown) => {
+      this.#whyNoPgvector = undefined;
       throw error;
     });
-    return this.#hasPgvector;
+    return this.#whyNoPgvector;
   }
 }
 
