@@ -24,9 +24,18 @@ export interface PostgresServer extends HaltingServer {
   resumeAsStandby(): Promise<void>;
 }
 
-export async function start({ settings: more = {}, hba = [] }: PostgresStart = {}): Promise<PostgresServer> {
+export async function start(given: PostgresStart = {}): Promise<PostgresServer> {
   const native = nativeDirectory();
   await restoreSymlinks(native);
+  return startProgram(join(native, 'bin'), given, { LD_LIBRARY_PATH: join(native, 'lib') });
+}
+
+/** Starts the `initdb` and `postgres` of a folder. */
+export async function startProgram(
+  programs: string,
+  { settings: more = {}, hba = [] }: PostgresStart,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<PostgresServer> {
   const directory = await mkdtemp(join(process.env['TEST_DISK'] ?? tmpdir(), 'stoa-postgres-'));
   const owner = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   await chmod(directory, 0o700);
@@ -34,13 +43,13 @@ export async function start({ settings: more = {}, hba = [] }: PostgresStart = {
   const options = {
     ...owner,
     cwd: directory,
-    env: { ...process.env, LC_ALL: 'C', LD_LIBRARY_PATH: join(native, 'lib') },
+    env: { ...process.env, LC_ALL: 'C', ...environment },
   };
   const data = join(directory, 'data');
 
   const initdb = new Child(
     'initdb',
-    join(native, 'bin', 'initdb'),
+    join(programs, 'initdb'),
     ['-D', data, '-U', 'stoa', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C'],
     options,
   );
@@ -61,7 +70,7 @@ export async function start({ settings: more = {}, hba = [] }: PostgresStart = {
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const run = async (): Promise<Child> => {
-    const child = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
+    const child = new Child('postgres', join(programs, 'postgres'), ['-D', data, ...flags], options);
     await child.until(
       async () => /ready to accept (read-only )?connections/.test(child.output) && (await accepts(port)),
     );

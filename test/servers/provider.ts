@@ -21,6 +21,7 @@ declare module 'vitest' {
 export const sharedServers = {
   browser: async () => (await import('./browser.js')).start(),
   postgres: async () => (await import('./postgres.js')).start(),
+  pgvector: async () => (await import('./pgvector.js')).start(),
   redis: async () => (await import('./redis.js')).start(),
   'redis-cluster': async () => (await import('./redis.js')).startCluster(),
   couchdb: async () => (await import('./couchdb.js')).start(),
