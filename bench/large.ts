@@ -36,8 +36,12 @@ export const largeBench: Bench = {
         for (let from = measured; from < documents; from += importedMax) {
           const count = Math.min(documents - from, importedMax);
           await importFile(server, await fileOf(directory, from, count), count);
+          say(
+            `${(from + count).toLocaleString('en')} of ${documents.toLocaleString('en')} documents imported`,
+          );
         }
         // A document whose words wait is not compared.
+        say('the words that wait for the search are filed');
         await server.settle();
         return [
           ...imported,
@@ -54,6 +58,11 @@ export const largeBench: Bench = {
     }),
 };
 
+/** The bench takes minutes. */
+function say(text: string): void {
+  process.stderr.write(`  ${new Date().toISOString().slice(11, 19)} ${text} …\n`);
+}
+
 const names: Readonly<Record<keyof typeof allowedUs, string>> = {
   import: 'import of documents from a file',
   backup: 'full backup during use',
@@ -66,6 +75,7 @@ async function rowsOf(
   count: number,
   run: () => Promise<unknown>,
 ): Promise<Row[]> {
+  say(`${names[work]}, ${count.toLocaleString('en')} documents`);
   const waits = new Waits(server);
   const startedUs = await server.cpuUs();
   const startedMs = performance.now();

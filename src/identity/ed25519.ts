@@ -49,14 +49,20 @@ export function sodiumEd25519(): Ed25519 | undefined {
       };
 }
 
-function loadSodium(): Sodium | undefined {
+/** Where the package is; undefined if it is not installed. */
+export function sodiumPath(): string | undefined {
   try {
-    // The package is CommonJS without declarations: these are the functions of its documentation.
-    return createRequire(import.meta.url)('sodium-native') as Sodium;
+    return createRequire(import.meta.url).resolve('sodium-native');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND') return undefined;
     throw error;
   }
+}
+
+function loadSodium(): Sodium | undefined {
+  const path = sodiumPath();
+  // The package is CommonJS without declarations: these are the functions of its documentation.
+  return path === undefined ? undefined : (createRequire(import.meta.url)(path) as Sodium);
 }
 
 /** What stands before the 32 bytes of a key in DER. */

@@ -5,7 +5,7 @@ import { nodeEd25519, sodiumEd25519 } from './ed25519.js';
 
 const ed25519 = sodiumEd25519() ?? nodeEd25519;
 const keyBytes = 32;
-const signatureBytes = 64;
+export const signatureBytes = 64;
 
 /**
  * Canonical, padded base64 of so many bytes, or undefined: two spellings of one key would be two identities.

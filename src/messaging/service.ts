@@ -152,6 +152,7 @@ export class MessagingService {
   close(): void {
     this.hub.close();
     this.gate.close();
+    this.signatures.close();
   }
 }
 

@@ -8,6 +8,7 @@ import {
   decodeSignature,
   verifySignature,
 } from '../../identity/signatures.js';
+import { SignatureThread } from '../../identity/signature-thread.js';
 import {
   type SignatureInput,
   digestMatches,
@@ -72,10 +73,15 @@ const showable: ReadonlySet<string> = new Set([
 export class SignatureCheck {
   readonly #port: MessagingPort;
   readonly #limits: Limits;
+  readonly #thread = new SignatureThread();
 
   constructor(port: MessagingPort, limits: Limits) {
     this.#port = port;
     this.#limits = limits;
+  }
+
+  close(): void {
+    this.#thread.close();
   }
 
   /** Whether the request has a signature of either kind. */
@@ -123,7 +129,8 @@ export class SignatureCheck {
     this.#checkTime(timestampMs);
     this.#checkNonceLength(nonce);
     const identity = await this.#signer(agent, nonce);
-    checkSignature(identity, aicqSignedText(rawBody, nonce, timestamp), decodeSignature(signature));
+    const text = aicqSignedText(rawBody, nonce, timestamp);
+    await this.#checkSignature(identity, text, decodeSignature(signature));
     return {
       identity,
       signature: {
@@ -150,7 +157,7 @@ export class SignatureCheck {
       throw refuse('signatureCoverage');
     this.#checkInput(input);
     const identity = await this.#signer(input.keyId, input.nonce);
-    checkSignature(identity, baseOf(request, input), signature);
+    await this.#checkSignature(identity, baseOf(request, input), signature);
     return identity;
   }
 
@@ -161,7 +168,7 @@ export class SignatureCheck {
     this.#checkInput(input);
     const identity = await this.#signer(input.keyId, input.nonce);
     const base = baseOf(request, input);
-    checkSignature(identity, base, signature);
+    await this.#checkSignature(identity, base, signature);
     return {
       identity,
       signature: {
@@ -195,6 +202,13 @@ export class SignatureCheck {
   #checkNonceLength(nonce: string): void {
     if (nonce.length < this.#limits.nonceCharactersMin) throw refuse('nonceShort');
     if (nonce.length > this.#limits.nonceCharactersMax) throw refuse('nonceLong');
+  }
+
+  async #checkSignature({ publicKey }: Identity, text: string, signature: Buffer | undefined): Promise<void> {
+    const key = decodePublicKey(publicKey);
+    if (key === undefined) throw refuse('signerKey');
+    if (signature === undefined || !(await this.#thread.verify(key, text, signature)))
+      throw refuse('signature');
   }
 
   /** Both look-ups run at the same time, because they may be in different databases. A used nonce is refused first. */
@@ -255,12 +269,6 @@ function baseOf(request: UnreadRequest, { components, parameters }: SignatureInp
   const base = signatureBase(request, components, parameters);
   if (base === undefined) throw refuse('signatureInput');
   return base;
-}
-
-function checkSignature({ publicKey }: Identity, text: string, signature: Buffer | undefined): void {
-  const key = decodePublicKey(publicKey);
-  if (key === undefined) throw refuse('signerKey');
-  if (signature === undefined || !verifySignature(key, text, signature)) throw refuse('signature');
 }
 
 function coversAddress({ components }: SignatureInput): boolean {
