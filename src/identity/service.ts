@@ -1,5 +1,6 @@
 /** Who a bearer token belongs to, and the tokens of users: made, listed, revoked. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -95,7 +96,7 @@ export class IdentityService {
     this.#writer = options.writer;
     this.#port = options.port;
     this.#limits = options.limits;
-    this.#verified = new LRUCache({ max: options.limits.tokensCachedMax });
+    this.#verified = new LRUCache(entriesAtMost(options.limits.tokensCachedMax));
     this.#operatorHashes = options.operatorTokenHashes;
     this.#nowMs = options.nowMs;
     this.#onError = options.onError;

@@ -1,6 +1,7 @@
 /** Ed25519 keys and signatures: which keys count, and how one is checked. */
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import { nodeEd25519, sodiumEd25519 } from './ed25519.js';
 
 const ed25519 = sodiumEd25519() ?? nodeEd25519;
@@ -21,7 +22,7 @@ const goodKeysMax = 10_000;
  * Never dropped for its age, as a good key stays good. It saves checking a point, 47 µs or 14 % of a signed
  * post.
  */
-const goodKeys = new LRUCache<string, Buffer>({ max: goodKeysMax });
+const goodKeys = new LRUCache<string, Buffer>(entriesAtMost(goodKeysMax));
 
 /**
  * The 32 bytes of a public key; undefined for other spellings, points off the curve, and points of small

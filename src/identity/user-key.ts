@@ -1,5 +1,6 @@
 /** The 32 bytes under which the records of a user are stored and sharded. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import { StoaError } from '../core/errors.js';
 import { blake3 } from '../core/ids/blake3.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -15,7 +16,7 @@ const keysMax = 10_000;
  * Never dropped for its age, as a user's key does not change. It saves a hash of 2.8 µs, asked for two to
  * four times in a request: more than 5 % of a GET of a document.
  */
-const keys = new LRUCache<string, Buffer>({ max: keysMax });
+const keys = new LRUCache<string, Buffer>(entriesAtMost(keysMax));
 
 /**
  * 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text.

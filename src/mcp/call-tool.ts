@@ -1,6 +1,7 @@
 /** Runs one tool call and makes its result. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
@@ -75,7 +76,7 @@ async function saw(stoa: Stoa, caller: Caller): Promise<void> {
   if (caller.agent === null) return;
   const name = `${caller.user}\0${caller.agent}`;
   const nowMs = performance.now();
-  const renewedAtMs = renewals.get(stoa) ?? new LRUCache<string, number>({ max: agentsMax });
+  const renewedAtMs = renewals.get(stoa) ?? new LRUCache<string, number>(entriesAtMost(agentsMax));
   renewals.set(stoa, renewedAtMs);
   const before = renewedAtMs.get(name);
   if (before !== undefined && nowMs - before < renewEveryMs) return;

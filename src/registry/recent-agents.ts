@@ -1,5 +1,6 @@
 /** The agents whose presence was renewed recently, so that most writes of an agent need not renew it. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { nextCallDueMs } from './lifecycle/calls.js';
@@ -31,7 +32,7 @@ export function actingAgent({ kind, user, agent, agentId }: Caller): ActingAgent
 /** By user and name. An entry is valid for `agentPresenceRenewSeconds`. */
 export class RecentAgents {
   readonly #limits: Limits;
-  readonly #seen = new LRUCache<string, Recent>({ max: agentsMax });
+  readonly #seen = new LRUCache<string, Recent>(entriesAtMost(agentsMax));
 
   constructor(limits: Limits) {
     this.#limits = limits;

@@ -1,5 +1,6 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../core/entries-at-most.js';
 import type { Scope } from '../datastore/model.js';
 import type { StoreOptions } from './options.js';
 
@@ -27,7 +28,7 @@ export class NamespaceAgents {
    * An entry is valid for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the
    * store for each write and counted read.
    */
-  readonly #known = new LRUCache<string, number>({ max: knownMax });
+  readonly #known = new LRUCache<string, number>(entriesAtMost(knownMax));
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
   readonly #onError: (error: unknown) => void;
   #waitingCount = 0;

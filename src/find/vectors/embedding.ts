@@ -1,5 +1,6 @@
 /** Calls the embedder within its limits, and checks every answer. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { Waits } from '../../core/waiting/waits.js';
@@ -31,7 +32,7 @@ export class Embedding {
     this.#limits = limits;
     ({ model: this.model, dimensions: this.dimensions } = embedder);
     this.space = `${this.model}/${this.dimensions}`;
-    this.#queries = new LRUCache({ max: Math.max(1, limits.queryVectorsCachedMax) });
+    this.#queries = new LRUCache(entriesAtMost(Math.max(1, limits.queryVectorsCachedMax)));
   }
 
   /** The vector of searched words. A passing failure is tried again a few times. */

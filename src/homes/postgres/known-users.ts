@@ -3,6 +3,7 @@
  * looked up again.
  */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import type { Work } from './write/work.js';
 
 /** Creates the user if it is new, in the transaction of its first write. */
@@ -13,7 +14,7 @@ const usersMax = 10_000;
 export class KnownUsers {
   readonly #ensure: EnsureUser;
   /** Never dropped for its age. It saves a statement in each write. */
-  readonly #known = new LRUCache<string, true>({ max: usersMax });
+  readonly #known = new LRUCache<string, true>(entriesAtMost(usersMax));
 
   constructor(ensure: EnsureUser) {
     this.#ensure = ensure;

@@ -2,6 +2,7 @@
 import type { Caller } from '../../core/caller.js';
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../../core/paging.js';
@@ -57,7 +58,7 @@ export class Gate {
    * By counted address; removed after `unblockedMs`, or when an address is blocked. If blocks are in Redis,
    * it saves a round trip for each request under /v1.
    */
-  readonly #unblockedUntilMs = new LRUCache<string, number>({ max: addressesKeptMax });
+  readonly #unblockedUntilMs = new LRUCache<string, number>(entriesAtMost(addressesKeptMax));
   /** The lookups that have not ended, by counted address. Requests of one address share a lookup. */
   readonly #lookups = new Map<string, Promise<void>>();
   readonly #stopListening: () => void;

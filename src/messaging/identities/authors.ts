@@ -3,6 +3,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import { type Caller, requireWriteScope } from '../../core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../identity/signatures.js';
 import type { Proof } from '../model.js';
@@ -57,7 +58,7 @@ export class Authors {
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
   /** By user and agent: identities that no write has stored yet. */
-  readonly #unstored = new LRUCache<string, KeptAuthor>({ max: unstoredMax, ttl: unstoredMs });
+  readonly #unstored = new LRUCache<string, KeptAuthor>({ ...entriesAtMost(unstoredMax), ttl: unstoredMs });
 
   constructor(port: MessagingPort, sealer: SecretSealer) {
     this.#port = port;

@@ -1,5 +1,6 @@
 /** How far the author of a message is proven to a reader. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import type { Identity } from '../model.js';
 import type { MessagingPort } from '../port.js';
 
@@ -29,7 +30,7 @@ const keptMs = 1_000;
 export class KnownAuthors {
   readonly #port: Pick<MessagingPort, 'identities'>;
   /** By identity. It saves a query for each message of a stream on PostgreSQL. */
-  readonly #known = new LRUCache<string, KnownAuthor>({ max: authorsKept, ttl: keptMs });
+  readonly #known = new LRUCache<string, KnownAuthor>({ ...entriesAtMost(authorsKept), ttl: keptMs });
 
   constructor(port: Pick<MessagingPort, 'identities'>) {
     this.#port = port;

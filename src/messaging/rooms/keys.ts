@@ -4,6 +4,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import type { Caller } from '../../core/caller.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { countedAddress } from '../gate/addresses.js';
@@ -44,7 +45,7 @@ export class RoomKeys {
    * By the tag of a room and a correct key: the hash that the key matches, and when to check it again. It
    * saves a bcrypt for each request.
    */
-  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
+  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>(entriesAtMost(rememberedMax));
   /** The checks that run now, by the counter of wrong keys that each may raise. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 

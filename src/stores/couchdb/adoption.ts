@@ -1,5 +1,6 @@
 /** Adds documents that other programs wrote to the index by key, so that lists show them. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import type { Scope } from '../../datastore/model.js';
 import { sizeOf } from '../../datastore/documents/merge-document.js';
@@ -28,7 +29,7 @@ export class Adoption {
    * When each namespace was last scanned, by the clock of this process, which is never set back. It saves a
    * query to CouchDB for each list.
    */
-  readonly #scannedAtMs = new LRUCache<string, number>({ max: rememberedMax });
+  readonly #scannedAtMs = new LRUCache<string, number>(entriesAtMost(rememberedMax));
 
   constructor(options: AdoptionOptions) {
     this.#options = options;

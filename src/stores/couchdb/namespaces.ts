@@ -1,5 +1,6 @@
 /** Namespaces on CouchDB: their names, their totals, and the agents that worked in them. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
@@ -29,7 +30,7 @@ export class CouchNamespaces implements AgentsStore {
    * Namespaces written to by this process, for which the seed's index was ensured. It saves two round trips
    * to CouchDB for each write.
    */
-  readonly #ensured = new LRUCache<string, true>({ max: rememberedMax });
+  readonly #ensured = new LRUCache<string, true>(entriesAtMost(rememberedMax));
   /** The design document of the seed's index; CouchDB names it when the index is made. */
   #seedDesign: string | undefined;
 

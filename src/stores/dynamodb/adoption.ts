@@ -1,5 +1,6 @@
 /** Adds documents that other programs wrote into the table to the index by scope and key. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../core/entries-at-most.js';
 import type { Scope } from '../../datastore/model.js';
 import { messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -44,7 +45,7 @@ interface Scan {
 export class Adoption {
   readonly #options: AdoptionOptions;
   /** By namespace; a failed scan is dropped. It saves a round trip to DynamoDB for each list. */
-  readonly #scans = new LRUCache<string, Scan>({ max: rememberedMax });
+  readonly #scans = new LRUCache<string, Scan>(entriesAtMost(rememberedMax));
   /** Scans in the background, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;

@@ -1,5 +1,6 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../core/entries-at-most.js';
 import { step } from '../step.js';
 import type { IdentityPort } from '../../../identity/port.js';
 import { tokenChange } from '../../../identity/announcements.js';
@@ -49,7 +50,7 @@ export class DirectoryIdentity implements IdentityPort {
   constructor(kernel: Kernel, onRemoved: (id: string) => void = () => undefined) {
     this.#kernel = kernel;
     this.#onRemoved = onRemoved;
-    this.#knownUsers = new LRUCache({ max: kernel.limits.tokensCachedMax });
+    this.#knownUsers = new LRUCache(entriesAtMost(kernel.limits.tokensCachedMax));
     kernel.handleTimer(expiryTimer, (tx, reference) => {
       const record = readToken(tx, reference);
       if (record !== undefined && isExpired(record, tx.nowMs)) this.#remove(tx, record, 'token.expired');

@@ -3,6 +3,7 @@
  * digits that are the hash of a readable id.
  */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../core/entries-at-most.js';
 import { secondSpelling } from '../../../registry/refusals.js';
 import type { Queryable } from '../database/connection.js';
 import { spellingOf } from './users.js';
@@ -15,7 +16,7 @@ export class Spellings {
   readonly #known: LRUCache<string, true>;
 
   constructor(knownMax: number) {
-    this.#known = new LRUCache({ max: knownMax });
+    this.#known = new LRUCache(entriesAtMost(knownMax));
   }
 
   /**

@@ -1,6 +1,7 @@
 /** How often each room and each inbox has changed, for readers that cache them. */
 
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../../core/entries-at-most.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import type { TopicName } from '../../../../messaging/port.js';
 import type { Store } from '../../kernel/store.js';
@@ -29,7 +30,7 @@ export class Revisions {
 
   constructor(store: Store, max: number = topicsMax) {
     this.#known = new LRUCache({
-      max,
+      ...entriesAtMost(max),
       dispose: (_revision, _topic, reason) => {
         if (reason === 'evict') this.#unknown = this.#last += 1;
       },

@@ -1,5 +1,6 @@
 /** The rooms as they are on disk, decoded once. Nearly every request of messaging reads a room, and few change it. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../../core/entries-at-most.js';
 import type { Store } from '../../kernel/store.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { readRoom } from './rooms.js';
@@ -11,7 +12,7 @@ const roomsMax = 10_000;
 export class RoomRows {
   readonly #store: Store;
   /** By the bytes of the id. Dropped when the room is written, in the same turn in which the write is on disk. */
-  readonly #known = new LRUCache<string, RoomRow>({ max: roomsMax });
+  readonly #known = new LRUCache<string, RoomRow>(entriesAtMost(roomsMax));
 
   constructor(store: Store) {
     this.#store = store;

@@ -1,5 +1,6 @@
 /** The identities that speak for an agent, by its name or id. */
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../../core/entries-at-most.js';
 import { userKey } from '../../../../identity/user-key.js';
 import { idBytes, isAgentId } from '../../../../registry/ids.js';
 import { nameKey } from '../../../../registry/layout/keys.js';
@@ -19,7 +20,7 @@ export class IdentityNames {
    * By user and agent name; emptied when a commit writes a link or a name. It saves 21 µs of 22 over 10,000
    * agents.
    */
-  readonly #known = new LRUCache<string, readonly string[]>({ max: namesMax });
+  readonly #known = new LRUCache<string, readonly string[]>(entriesAtMost(namesMax));
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;

@@ -5,6 +5,7 @@
  */
 
 import { LRUCache } from 'lru-cache';
+import { entriesAtMost } from '../../../../core/entries-at-most.js';
 import type { Task } from '../../../../workspaces/model.js';
 import { type ClaimFilter, accepts } from '../../../../workspaces/tasks/claim-filter.js';
 import { readyKey, wholeLine } from '../keys.js';
@@ -87,7 +88,7 @@ export class ReadyLines {
   found(line: ReadyLine, after: string | undefined, { entries, until }: ReadyPart, nowMs: number): void {
     const last = until ?? entries.at(-1)?.key;
     if (last === undefined) return;
-    const fronts = this.#fronts.get(line.projectId) ?? new LRUCache<string, Front>({ max: filtersMax });
+    const fronts = this.#fronts.get(line.projectId) ?? new LRUCache<string, Front>(entriesAtMost(filtersMax));
     const sinceMs = after === undefined ? nowMs : (fronts.get(line.name)?.sinceMs ?? nowMs);
     fronts.set(line.name, { line, entries, at: 0, until: last, sinceMs });
     // Deleted first: the cache counts the size of a value only when the value is new.
