@@ -184,13 +184,14 @@ export class AccessTracker {
   /** Flushes everything, until the database has failed several times in a row or the time is over. */
   async close(): Promise<void> {
     const endMs = performance.now() + this.#options.closingSecondsMax * 1_000;
-    const mayRefuse = (refusals: number): boolean =>
-      refusals === 0 || (refusals < closingAttemptsMax && performance.now() < endMs);
-    for (let refusals = 0; (this.#pending.size > 0 || this.#flushing !== undefined) && mayRefuse(refusals);) {
+    for (let refusals = 0; this.#pending.size > 0 || this.#flushing !== undefined;) {
       await this.flush();
       refusals = this.#isFailing ? refusals + 1 : 0;
-      if (this.#isFailing && mayRefuse(refusals))
-        await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
+      if (refusals === 0) continue;
+      const pauseMs = closingPauseMs * refusals;
+      // No attempt begins after the time is over, so a pause for it would be in vain.
+      if (refusals === closingAttemptsMax || performance.now() + pauseMs >= endMs) break;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     clearTimeout(this.#timer);
     this.#isClosed = true;

@@ -45,7 +45,9 @@ export class RoomKeys {
    * By the tag of a room and a correct key: the hash that the key matches, and when to check it again. It
    * saves a bcrypt for each request.
    */
-  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>(entriesAtMost(rememberedMax));
+  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>(
+    entriesAtMost(rememberedMax),
+  );
   /** The checks that run now, by the counter of wrong keys that each may raise. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
