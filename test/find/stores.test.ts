@@ -135,7 +135,9 @@ describe.each(cases)('documents in $store beside the home $home', ({ home, store
   let directory: string | undefined;
 
   beforeAll(async () => {
-    const common = { clock: nowMs, sweepIntervalMs: 50, limits: { backendDelayMsMax: 50 } };
+    // Each sweep asks PostgreSQL some ten questions.
+    const sweepIntervalMs = home === 'directory' ? 50 : 200;
+    const common = { clock: nowMs, sweepIntervalMs, limits: { backendDelayMsMax: 50 } };
     if (home === 'directory') directory = await mkdtemp(join(tmpdir(), 'stoa-find-stores-'));
     const options = directory === undefined ? (await sharedHome()).options : { data: directory };
     opened = await stores[store]({ ...common, ...options });

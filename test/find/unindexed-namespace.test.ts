@@ -23,7 +23,7 @@ describe.each(['lmdb', 'rocksdb', 'PostgreSQL'] as const)('a namespace without a
   // Scores depend on the age of things, so the clock stands still.
   const nowMs = Date.now();
   const start = async (): Promise<void> => {
-    server = await Running.start({ ...options, clock: () => nowMs, sweepIntervalMs: 50 });
+    server = await Running.start({ ...options, clock: () => nowMs, sweepIntervalMs: 200 });
   };
 
   beforeAll(async () => {

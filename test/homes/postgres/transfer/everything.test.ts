@@ -46,7 +46,7 @@ async function withServer<Result>(place: Opening, use: (ask: Ask) => Promise<Res
   const stoa = await openStoa({
     ...place,
     clock: () => nowMs,
-    sweepIntervalMs: 50,
+    sweepIntervalMs: 200,
     embedder: { model: 'test', dimensions, embed: async (texts) => texts.map(vectorOf) },
   });
   const app = createApp(stoa, {});
