@@ -174,8 +174,10 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
       await stoa.close();
 
       expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
-      // Before the end of the first full backup there is nothing to replay from.
-      for (const [index, mark] of marks.slice(2).entries())
+      // Before the end of the first full backup there is nothing to replay from. RocksDB differs only below the
+      // kernel: the short form restores it where the whole store is compared.
+      const compared = marks.slice(2).filter(({ bytes }) => isLong || engine === 'lmdb' || bytes !== null);
+      for (const [index, mark] of compared.entries())
         await compare(engine, backups, `restored-${index}`, mark, { feed, model, places: load.places });
     },
   );

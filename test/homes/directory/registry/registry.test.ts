@@ -5,8 +5,8 @@ import { registryConformance } from '../../../../src/registry/conformance/index.
 import { openRegistry } from './open-registry.js';
 
 for (const { engine, shards, histories } of [
-  { engine: 'memory', shards: 1, histories: 60 },
-  { engine: 'memory', shards: 4, histories: 30 },
+  { engine: 'memory', shards: 1, histories: 30 },
+  { engine: 'memory', shards: 4, histories: 15 },
   { engine: 'lmdb', shards: 1, histories: 5 },
 ] as const)
   registryConformance(vitest, {
