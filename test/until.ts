@@ -8,13 +8,16 @@ export async function until(holds: () => Promise<boolean> | boolean): Promise<vo
   while (!(await holds())) await pause(20);
 }
 
+/** A check often asks a server: what takes long is asked for less often. */
+const intervalMsMax = 200;
+
 /** Repeats a check until it throws nothing; then answers what the check returned. */
 export async function eventually<Value>(
   check: () => Value | Promise<Value>,
-  intervalMs = 20,
+  firstIntervalMs = 20,
 ): Promise<Value> {
   const deadlineMs = performance.now() + waitMsMax;
-  for (;;) {
+  for (let intervalMs = firstIntervalMs; ; intervalMs = Math.min(intervalMs * 1.5, intervalMsMax)) {
     try {
       return await check();
     } catch (error) {

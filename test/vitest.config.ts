@@ -84,7 +84,7 @@ const shared = { resolve: { dedupe: ['@langchain/langgraph-checkpoint'] }, plugi
 const common = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
-  expect: { poll: { timeout: waitMsMax } },
+  expect: { poll: { timeout: waitMsMax, interval: 100 } },
   pool: 'forks' as const,
   // Suites wait for disks and servers more than they compute.
   maxWorkers: 4,
