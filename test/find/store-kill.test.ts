@@ -2,7 +2,7 @@
  * A server that is killed after the store has a write, and before the home has its words and its change, leaves a note.
  * The next server makes the index and the feed equal to the store.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RunningServer, useProgram } from '../cli/program.js';
 import { FaultyProxy } from '../servers/faulty-proxy.js';
 import { sharedHome, sharedServer, uniqueName } from '../servers/shared.js';
@@ -63,13 +63,12 @@ describe.each(['directory', 'postgres'] as const)(
       const data = program.path(`store-kill-${home}`);
       const { args, environment } = home === 'postgres' ? await sharedHome() : { args: [], environment: {} };
       up = () => program.up(data, args, { ...environment, ...common });
-    });
-    afterAll(() => proxy.stop());
-    beforeEach(async () => {
-      proxy.heal();
       server = await up();
     });
-    afterEach(() => server.end('SIGTERM'));
+    afterAll(async () => {
+      await server.end('SIGTERM');
+      await proxy.stop();
+    });
 
     /** Kills the server after the store has executed the request that `isWrite` knows, before its next request. */
     async function killAfterWrite(

@@ -32,7 +32,7 @@ describe.each(['lmdb', 'rocksdb', 'PostgreSQL'] as const)('a namespace without a
       home === 'PostgreSQL' ? (await sharedHome()).options : { data: join(directory, home), engine: home };
     await start();
     const set = Object.fromEntries(
-      Array.from({ length: 600 }, (_, at) => [
+      Array.from({ length: 200 }, (_, at) => [
         `filed-${at}`,
         `${at % 20 === 0 ? 'otter' : 'heron'} ${at % 7} reed`,
       ]),
