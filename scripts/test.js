@@ -46,7 +46,7 @@ const suitesAgainMax = 3;
 
 const disk = tmpdir();
 const memory = memoryDirectory();
-const whole = runSuites(given);
+const whole = runSuites(given, 'vitest.json');
 process.exitCode = summarise(whole, given.length === 0 ? runFailedAgain(whole) : undefined);
 if (memory !== undefined) rmSync(memory, { recursive: true, force: true });
 
@@ -68,15 +68,15 @@ function memoryDirectory() {
   return directory;
 }
 
-function runSuites(chosen) {
-  const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=report/vitest.json'];
+function runSuites(chosen, reportName) {
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=report/${reportName}`];
   const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...chosen], {
     cwd: testDirectory,
     stdio: ['ignore', 'inherit', 'inherit'],
     // PostgreSQL keeps all databases of the run, and never syncs here: it stays on the disk.
     env: { ...process.env, ...(memory && { TMPDIR: memory }), TEST_DISK: disk },
   });
-  const report = readReport('vitest.json');
+  const report = readReport(reportName);
   if (report === undefined) fail('The runner ended without a report.');
   return { status: status ?? 1, report, servers: readReport('servers.json') ?? [] };
 }
@@ -87,7 +87,9 @@ function runSuites(chosen) {
  */
 function runFailedAgain({ report }) {
   const failed = failedSuites(report);
-  return failed.length > 0 && failed.length <= suitesAgainMax ? runSuites(failed.map(nameOf)) : undefined;
+  return failed.length > 0 && failed.length <= suitesAgainMax
+    ? runSuites(failed.map(nameOf), 'vitest-again.json')
+    : undefined;
 }
 
 function failedSuites({ testResults }) {
