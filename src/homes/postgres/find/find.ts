@@ -44,6 +44,8 @@ const ownersPerRound = 256;
 const stepsBeforeSearchMax = 64;
 /** How long a search files and waits for other servers in all. After that it reads the marks that still wait. */
 const filingMsMax = 10_000;
+/** How long a search then reads the words of what waits. The answer says if some were not read. */
+const readingMsMax = 10_000;
 /** How long it waits for another server that files the same marks before it tries again. */
 const otherServerMs = 50;
 
@@ -116,6 +118,7 @@ export class PostgresFind implements FindPort {
     }
     const rooms = parts.messages === null ? null : await this.#rooms(parts.messages);
     const wanted = termsOfQuery(search.query);
+    let readUntilMs = Infinity;
     for (let attempt = 1; ; attempt += 1) {
       const gathered = await this.#gather([...owners], wanted.terms, search);
       const filter: ViewFilter = {
@@ -126,13 +129,15 @@ export class PostgresFind implements FindPort {
         nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
       };
       const partitions: ViewedPartition[] = [];
+      // From the end of the first filing.
+      readUntilMs = Math.min(readUntilMs, performance.now() + readingMsMax);
       let isComplete = gathered.every(({ marks }) => marks.length <= marksReadMax);
       for (const owner of gathered) {
         const begun = await begunWords(this.#options.sql, owner, wanted.beginnings, filter);
         if (begun === null && attempt < attemptsMax) break;
-        const partition = await this.#gathering.partitionOf(owner, wanted);
+        const partition = await this.#gathering.partitionOf(owner, wanted, readUntilMs);
         partitions.push(begun === null ? partition : { ...partition, begun: begun.words });
-        isComplete &&= begun?.isComplete ?? false;
+        isComplete &&= partition.isComplete && (begun?.isComplete ?? false);
       }
       if (partitions.length < gathered.length) continue;
       const answer = await searchView(new IndexView(partitions, filter), search, limits);

@@ -1,5 +1,6 @@
 /** Reads the rows of one search: marks, segments and blocks in one statement, so in one snapshot. */
 import { LRUCache } from 'lru-cache';
+import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
@@ -87,6 +88,8 @@ export class Gathering {
   readonly #catalogs: LRUCache<string, ReadonlyMap<string, Catalog>>;
   /** By mark: what a waiting record had when it was read. A later write has a later mark. */
   readonly #waiting: LRUCache<string, { readonly entry: WaitingEntry | null }>;
+  /** By owner. */
+  readonly #reads = new KeyQueue();
 
   constructor(options: GatheringOptions) {
     this.#options = options;
@@ -127,8 +130,15 @@ export class Gathering {
     });
   }
 
-  /** The marked places of an owner with their entries as they are now. */
-  async partitionOf({ owner, marks, segments }: GatheredOwner, wanted: Wanted): Promise<ViewedPartition> {
+  /**
+   * The marked places of an owner with their entries as they are now. The time bounds how many are read: at least the
+   * first ones are.
+   */
+  async partitionOf(
+    { owner, marks, segments }: GatheredOwner,
+    wanted: Wanted,
+    untilMs: number,
+  ): Promise<ViewedPartition & { readonly isComplete: boolean }> {
     const newest = new Map<string, Mark>();
     for (const mark of marks) newest.set(JSON.stringify(mark.name), mark);
     const terms = new WaitingTerms(wanted);
@@ -141,22 +151,30 @@ export class Gathering {
       else if (known.entry !== null) waiting.push(terms.of(known.entry));
       await slices.pause();
     }
-    for (let at = 0; at < missing.length; at += marksPerRead)
-      for (const entry of await this.#readMarks(owner, missing.slice(at, at + marksPerRead))) {
+    let at = 0;
+    while (at < missing.length && (at === 0 || performance.now() < untilMs)) {
+      const part = missing.slice(at, at + marksPerRead);
+      // Of several searches one reads the words, and the others get them from the cache.
+      for (const entry of await this.#reads.run(owner, () => this.#readMarks(owner, part))) {
         waiting.push(terms.of(entry));
         await slices.pause();
       }
-    return { segments, marked: Array.from(newest.values(), ({ name }) => name), waiting };
+      at += marksPerRead;
+    }
+    const marked = Array.from(newest.values(), ({ name }) => name);
+    return { segments, marked, waiting, isComplete: at >= missing.length };
   }
 
   async #readMarks(owner: string, marks: readonly Mark[]): Promise<WaitingEntry[]> {
     const { sql, messages } = this.#options;
-    const names = marks.map(({ name }) => name);
-    const read = await readEntries(sql, owner, names, messages);
+    const known = marks.map(({ number }) => this.#waiting.get(number));
+    const missing = marks.filter((_, index) => known[index] === undefined);
+    const names = missing.map(({ name }) => name);
+    const read = names.length === 0 ? [] : await readEntries(sql, owner, names, messages);
     const entries = new Map(read.map((entry) => [JSON.stringify(entry.name), entry]));
-    for (const { number, name } of marks)
+    for (const { number, name } of missing)
       this.#waiting.set(number, { entry: entries.get(JSON.stringify(name)) ?? null });
-    return read;
+    return [...known.flatMap((one) => one?.entry ?? []), ...read];
   }
 }
 
