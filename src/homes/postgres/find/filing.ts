@@ -5,6 +5,12 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
+import {
+  type ChangedPlaces,
+  PlacedChanges,
+  changedCatalog,
+  isWorthRewriting,
+} from '../../../find/segments/changes.js';
 import { mergedBlocks, mergedCatalog } from '../../../find/segments/merge.js';
 import {
   DeadPlaces,
@@ -13,10 +19,11 @@ import {
   packedBytesMax,
 } from '../../../find/segments/segment.js';
 import { nextMerge } from '../../../find/segments/tiers.js';
-import { inSlices } from '../../../core/waiting/yielding.js';
+import { Slices, inSlices } from '../../../core/waiting/yielding.js';
 import { lockKeySql, tryLockKeySql, tryShareLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
+import { type MarkedRow, type PlaceMark, marksByPlace, nameKey } from './marks.js';
 import type { MessageReader } from './messages.js';
 import { isRoomMark, markMessagesOf } from './room-marks.js';
 import { readEntries } from './records.js';
@@ -50,11 +57,15 @@ export interface FiledStep {
   readonly other: 'filing' | 'merging' | null;
 }
 
-interface MarkRow {
+interface MarkRow extends MarkedRow {
   readonly mark: string;
-  readonly kind: EntryName['kind'];
-  readonly collection: string;
-  readonly id: string;
+}
+
+/** A segment in memory. */
+interface OpenSegment {
+  readonly row: SegmentRow;
+  readonly catalog: Catalog;
+  readonly dead: DeadPlaces;
 }
 
 export class Filing {
@@ -70,7 +81,7 @@ export class Filing {
       if (!(await isAlone(work, owner)))
         return { filed: 0, isMore: false, other: await otherWork(work, owner) };
       const marks = await work.rows<MarkRow>(
-        'SELECT mark, kind, collection, id FROM find.marks WHERE owner = $1 ORDER BY mark LIMIT $2',
+        'SELECT mark, kind, collection, id, version, author, time_ms FROM find.marks WHERE owner = $1 ORDER BY mark LIMIT $2',
         [owner, marksPerStep],
       );
       if (marks.length === 0) return { filed: 0, isMore: false, other: null };
@@ -81,10 +92,12 @@ export class Filing {
         return { filed: ofRooms.length, isMore: true, other: null };
       }
       // Read after the marks: a write that is not seen here has a mark that is not deleted here.
-      const { names, entries } = await this.#read(work, owner, distinct(marks));
-      const isFiled = new Set(names.map(nameKey));
+      const segments = await openSegments(work, owner);
+      const { placed, rewritten } = await fileChanges(work, owner, marksByPlace(marks), segments);
+      const { names, entries } = await this.#read(work, owner, rewritten);
+      const isFiled = new Set([...placed, ...names].map(nameKey));
       const filed = marks.filter((mark) => isFiled.has(nameKey(mark)));
-      await this.#bury(work, owner, names);
+      await this.#bury(work, owner, segments, names);
       const alive = entries.filter(({ expiresAtMs }) => (expiresAtMs ?? Infinity) > this.#options.nowMs());
       if (alive.length > 0) await insertEntries(work, owner, alive);
       await deleteMarks(work, owner, filed);
@@ -166,13 +179,13 @@ export class Filing {
   }
 
   /** The entries of these places in older segments are dead from now on. */
-  async #bury(work: Work, owner: string, names: readonly EntryName[]): Promise<void> {
-    const rows = await work.rows<SegmentRow>(`SELECT ${segmentColumns} FROM find.segments WHERE owner = $1`, [
-      owner,
-    ]);
-    for (const { segment, catalog: bytes, dead: deadBytes } of rows) {
-      const catalog = new Catalog(bytes);
-      const dead = new DeadPlaces(deadBytes);
+  async #bury(
+    work: Work,
+    owner: string,
+    segments: readonly OpenSegment[],
+    names: readonly EntryName[],
+  ): Promise<void> {
+    for (const { row, catalog, dead } of segments) {
       const places = names
         .map((name) => catalog.placeOf(name))
         .filter((place) => place >= 0 && !dead.has(place));
@@ -182,7 +195,7 @@ export class Filing {
         `UPDATE find.segments SET dead = decode($3, 'hex'), dead_entries = $4,
             dead_since = least(dead_since, to_timestamp($5::double precision / 1000))
           WHERE owner = $1 AND segment = $2::bigint`,
-        [owner, segment, buried.bytes.toString('hex'), buried.count, this.#options.nowMs()],
+        [owner, row.segment, buried.bytes.toString('hex'), buried.count, this.#options.nowMs()],
       );
     }
   }
@@ -217,14 +230,38 @@ function earliestExpiry({ expiries }: Catalog): number {
   return (expiries ?? new Float64Array(0)).reduce((least, expiry) => Math.min(least, expiry), Infinity);
 }
 
-/** Each place once. */
-export function distinct(marks: readonly Omit<MarkRow, 'mark'>[]): EntryName[] {
-  const names = new Map(
-    marks.map((mark) => [nameKey(mark), { kind: mark.kind, collection: mark.collection, id: mark.id }]),
-  );
-  return [...names.values()];
+async function openSegments(work: Work, owner: string): Promise<OpenSegment[]> {
+  const rows = await work.rows<SegmentRow>(`SELECT ${segmentColumns} FROM find.segments WHERE owner = $1`, [
+    owner,
+  ]);
+  return rows.map((row) => ({ row, catalog: new Catalog(row.catalog), dead: new DeadPlaces(row.dead) }));
 }
 
-function nameKey({ kind, collection, id }: EntryName): string {
-  return JSON.stringify([kind, collection, id]);
+/** Writes the catalogs again in which things changed that keep their words. The other things are to be read. */
+async function fileChanges(
+  work: Work,
+  owner: string,
+  marks: readonly PlaceMark[],
+  segments: readonly OpenSegment[],
+): Promise<{ placed: readonly EntryName[]; rewritten: readonly EntryName[] }> {
+  const placing = new PlacedChanges(segments);
+  const slices = new Slices();
+  for (const { change } of marks) {
+    if (change !== null) placing.add(change);
+    await slices.pause();
+  }
+  const placed = new Set<EntryName>();
+  for (const [index, { row, catalog }] of segments.entries()) {
+    const changes: ChangedPlaces = placing.bySegment[index] ?? new Map();
+    if (changes.size === 0 || !isWorthRewriting(catalog, changes.size)) continue;
+    const bytes = await inSlices(changedCatalog(catalog, changes), slices);
+    await work.rows(
+      `UPDATE find.segments SET catalog = decode($3, 'hex'), revision = revision + 1
+        WHERE owner = $1 AND segment = $2::bigint`,
+      [owner, row.segment, bytes.toString('hex')],
+    );
+    for (const { name } of changes.values()) placed.add(name);
+  }
+  const rewritten = marks.flatMap(({ name }) => (placed.has(name) ? [] : [name]));
+  return { placed: [...placed], rewritten };
 }

@@ -131,7 +131,7 @@ export class PostgresFind implements FindPort {
       const partitions: ViewedPartition[] = [];
       // From the end of the first filing.
       readUntilMs = Math.min(readUntilMs, performance.now() + readingMsMax);
-      let isComplete = gathered.every(({ marks }) => marks.length <= marksReadMax);
+      let isComplete = gathered.every(({ marksRead }) => marksRead <= marksReadMax);
       for (const owner of gathered) {
         const begun = await begunWords(this.#options.sql, owner, wanted.beginnings, filter);
         if (begun === null && attempt < attemptsMax) break;
@@ -193,7 +193,7 @@ export class PostgresFind implements FindPort {
   ): Promise<GatheredOwner[]> {
     const { findWaitingMax } = this.#options.limits;
     const gathered = await this.#gathering.read(owners, terms, findWaitingMax + 1);
-    const crowded = gathered.filter(({ marks }) => marks.length > findWaitingMax);
+    const crowded = gathered.filter(({ marksRead }) => marksRead > findWaitingMax);
     if (crowded.length === 0) return gathered;
     if (!this.#options.isOnlyRead) for (const { owner } of crowded) await this.#fileCrowd(owner, search);
     return this.#gathering.read(owners, terms, marksReadMax + 1);

@@ -4,10 +4,12 @@ import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
+import { type ChangedPlaces, PlacedChanges } from '../../../find/segments/changes.js';
 import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
 import type { ViewedPartition, ViewedSegment } from '../../../find/segments/view.js';
 import { type SeenWaiting, type Wanted, WaitingTerms } from '../../../find/segments/waiting.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { type MarkedRow, marksByPlace, nameKey } from './marks.js';
 import type { MessageReader } from './messages.js';
 import { readEntries } from './records.js';
 
@@ -22,16 +24,26 @@ interface GatheredRow {
   /** A catalog, unless it is known; the body of a block. In base64: as hexadecimal text it took twice as long. */
   readonly bytes: string | null;
   readonly dead: Buffer | null;
-  /** Of the first posting in the block. */
+  /** Of the first posting in the block; of a segment, the revision of its catalog. */
   readonly place: number | null;
   /** The first term of the block. */
   readonly first: Buffer | null;
+  /** Of a mark: the new facts, if the words are the same. */
+  readonly version: string | null;
+  readonly author: string | null;
+  readonly time_ms: string | null;
 }
 
-/** A mark with the place that it marks. */
+/** A marked place with the number of its newest mark. */
 interface Mark {
   readonly number: string;
   readonly name: EntryName;
+}
+
+/** A catalog in memory, with its revision. */
+interface KnownCatalog {
+  readonly catalog: Catalog;
+  readonly revision: number;
 }
 
 /** A segment with the blocks that can have the terms of the query. */
@@ -42,6 +54,9 @@ export interface GatheredSegment extends ViewedSegment {
 /** What is stored for one owner. */
 export interface GatheredOwner {
   readonly owner: string;
+  /** How many marks were read. */
+  readonly marksRead: number;
+  /** The places whose words must be read. */
   readonly marks: readonly Mark[];
   readonly segments: readonly GatheredSegment[];
   /** The namespaces whose documents are not to be found by words. */
@@ -60,19 +75,22 @@ const blockOfTerm = `SELECT body, first, place FROM find.blocks b
     ORDER BY first DESC, place DESC LIMIT 1)`;
 
 const statement = `WITH s AS MATERIALIZED (
-    SELECT owner, segment, dead, CASE WHEN segment = ANY($2::bigint[]) THEN NULL ELSE catalog END AS catalog
+    SELECT owner, segment, dead, revision,
+      CASE WHEN segment || '.' || revision = ANY($2::text[]) THEN NULL ELSE catalog END AS catalog
       FROM find.segments WHERE owner = ANY($1::text[])),
   blocks AS (
     SELECT DISTINCT ON (s.owner, s.segment, f.first, f.place) s.owner, s.segment, f.body, f.first, f.place
       FROM s, (SELECT decode(term, 'hex') AS term FROM unnest($3::text[]) AS term) AS wanted,
         LATERAL (${blockOfTerm}) AS f)
   SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::text AS bytes,
-      NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first
+      NULL::bytea AS dead, NULL::integer AS place, NULL::bytea AS first, version, author, time_ms
     FROM unnest($1::text[]) AS searched (name),
       LATERAL (SELECT * FROM find.marks WHERE owner = searched.name ORDER BY mark LIMIT $4) AS marks
-  UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, encode(catalog, 'base64'), dead, NULL, NULL FROM s
-  UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, encode(body, 'base64'), NULL, place, first FROM blocks
-  UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL
+  UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, encode(catalog, 'base64'), dead, revision, NULL,
+    NULL, NULL, NULL FROM s
+  UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, encode(body, 'base64'), NULL, place, first,
+    NULL, NULL, NULL FROM blocks
+  UNION ALL SELECT 'unindexed', owner, 0, NULL, collection, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM find.namespace_settings WHERE owner = ANY($1::text[]) AND NOT indexed`;
 
 export interface GatheringOptions {
@@ -84,8 +102,8 @@ export interface GatheringOptions {
 
 export class Gathering {
   readonly #options: GatheringOptions;
-  /** By owner: the catalogs of the segments that the last search saw. Segments never change. */
-  readonly #catalogs: LRUCache<string, ReadonlyMap<string, Catalog>>;
+  /** By owner: the catalogs of the segments that the last search saw. A catalog never changes without its revision. */
+  readonly #catalogs: LRUCache<string, ReadonlyMap<string, KnownCatalog>>;
   /** By mark: what a waiting record had when it was read. A later write has a later mark. */
   readonly #waiting: LRUCache<string, { readonly entry: WaitingEntry | null }>;
   /** By owner. */
@@ -111,7 +129,7 @@ export class Gathering {
     const known = new Map(owners.flatMap((owner) => [...(this.#catalogs.get(owner) ?? [])]));
     const rows = await query<GatheredRow>(this.#options.sql, statement, [
       owners,
-      [...known.keys()],
+      Array.from(known, ([number, { revision }]) => `${number}.${revision}`),
       terms.map((term) => Buffer.from(term).toString('hex')),
       marksMax,
     ]);
@@ -120,9 +138,11 @@ export class Gathering {
       const catalogs = new Map(
         own
           .filter(({ what }) => what === 'segment')
-          .map(({ number, bytes }) => [
+          .map(({ number, bytes, place }): [string, KnownCatalog] => [
             number,
-            known.get(number) ?? new Catalog(Buffer.from(bytes ?? '', 'base64')),
+            bytes === null && known.has(number)
+              ? (known.get(number) as KnownCatalog)
+              : { catalog: new Catalog(Buffer.from(bytes ?? '', 'base64')), revision: place ?? 0 },
           ]),
       );
       this.#catalogs.set(owner, catalogs);
@@ -139,13 +159,11 @@ export class Gathering {
     wanted: Wanted,
     untilMs: number,
   ): Promise<ViewedPartition & { readonly isComplete: boolean }> {
-    const newest = new Map<string, Mark>();
-    for (const mark of marks) newest.set(JSON.stringify(mark.name), mark);
     const terms = new WaitingTerms(wanted);
     const waiting: SeenWaiting[] = [];
     const missing: Mark[] = [];
     const slices = new Slices();
-    for (const mark of newest.values()) {
+    for (const mark of marks) {
       const known = this.#waiting.get(mark.number);
       if (known === undefined) missing.push(mark);
       else if (known.entry !== null) waiting.push(terms.of(known.entry));
@@ -161,7 +179,7 @@ export class Gathering {
       }
       at += marksPerRead;
     }
-    const marked = Array.from(newest.values(), ({ name }) => name);
+    const marked = marks.map(({ name }) => name);
     return { segments, marked, waiting, isComplete: at >= missing.length };
   }
 
@@ -181,11 +199,11 @@ export class Gathering {
 function gathered(
   owner: string,
   rows: readonly GatheredRow[],
-  catalogs: ReadonlyMap<string, Catalog>,
+  catalogs: ReadonlyMap<string, KnownCatalog>,
 ): GatheredOwner {
   const dead = new Map<string, Buffer>();
   const blocks = new Map<string, { first: Buffer; place: number; body: Buffer }[]>();
-  const marks: Mark[] = [];
+  const marks: MarkOfRow[] = [];
   const unindexed = new Set<string>();
   for (const row of rows) {
     const { what, number, kind, collection, id, bytes } = row;
@@ -200,26 +218,48 @@ function gathered(
       });
       blocks.set(number, own);
     } else if (kind !== null && collection !== null && id !== null)
-      marks.push({ number, name: { kind, collection, id } });
+      marks.push({ ...row, number, kind, collection, id });
   }
+  const segments = [...catalogs].map(([number, { catalog }]) => ({
+    number,
+    catalog,
+    dead: new DeadPlaces(dead.get(number) ?? Buffer.alloc(0)),
+  }));
+  const { rewritten, changed } = placed(marks, segments);
   return {
     owner,
     unindexed,
-    // In the order in which they were written: the last mark of a place counts.
-    marks: marks.toSorted((a, b) => Number(a.number) - Number(b.number)),
-    segments: [...catalogs].map(([segment, catalog]) => ({
-      number: segment,
-      catalog,
-      dead: new DeadPlaces(dead.get(segment) ?? Buffer.alloc(0)),
-      blocks: (blocks.get(segment) ?? [])
+    marksRead: marks.length,
+    marks: rewritten,
+    segments: segments.map((segment, index) => ({
+      ...segment,
+      changed: changed[index],
+      blocks: (blocks.get(segment.number) ?? [])
         .toSorted((a, b) => a.first.compare(b.first) || a.place - b.place)
         .map(({ body }) => body),
     })),
   };
 }
 
-function sizeOfCatalogs(catalogs: ReadonlyMap<string, Catalog>): number {
+type MarkOfRow = MarkedRow & { readonly number: string };
+
+/** The places whose words must be read, and the changes of the others in each segment. */
+function placed(
+  marks: readonly MarkOfRow[],
+  segments: readonly { readonly catalog: Catalog; readonly dead: DeadPlaces }[],
+): { rewritten: Mark[]; changed: readonly ChangedPlaces[] } {
+  const inOrder = marks.toSorted((a, b) => Number(a.number) - Number(b.number));
+  const newest = new Map(inOrder.map((mark) => [nameKey(mark), mark.number]));
+  const placing = new PlacedChanges(segments);
+  const rewritten = marksByPlace(inOrder).filter(({ change }) => change === null || !placing.add(change));
+  return {
+    rewritten: rewritten.map(({ name }) => ({ name, number: newest.get(nameKey(name)) ?? '' })),
+    changed: placing.bySegment,
+  };
+}
+
+function sizeOfCatalogs(catalogs: ReadonlyMap<string, KnownCatalog>): number {
   let size = 200;
-  for (const catalog of catalogs.values()) size += 200 + catalog.sizeBytes;
+  for (const { catalog } of catalogs.values()) size += 200 + catalog.sizeBytes;
   return size;
 }

@@ -10,9 +10,36 @@ import { vectorTables } from './vectors/schema.js';
 /** The owner of messages: rooms belong to all users, so their messages have one index. */
 export const messagesOwner = '';
 
-const documentFacts = '"userId", namespace, key, version, "updatedAt", "expiresAt", indexed';
-const entryFacts = 'owner, namespace, key, version, created_ms, time_ms, expires_ms';
-const taskFacts = 'owner_id, project_id, id, version, updated_at';
+/** How the rows of a table are marked. */
+interface MarkedTable {
+  /** Owner, kind, collection and id. */
+  readonly place: string;
+  /** Version, author and time in milliseconds. */
+  readonly facts: string;
+  /** Everything else that the entry in the index depends on. */
+  readonly text: string;
+}
+
+const milliseconds = (column: string): string => `floor(extract(epoch FROM ${column}) * 1000)::bigint`;
+/** A longer value counts as changed with each version. */
+const comparedBytesMax = 64 * 1024;
+
+const markedDocuments: MarkedTable = {
+  place: `"userId", 'data', namespace, key`,
+  facts: `version, "updatedByAgent", ${milliseconds('"updatedAt"')}`,
+  text: `version > 0, indexed, "expiresAt", metadata::text,
+    CASE WHEN octet_length(value::text) > ${comparedBytesMax} THEN version::text ELSE value::text END`,
+};
+const markedEntries: MarkedTable = {
+  place: `owner, 'data', namespace, key`,
+  facts: 'version, author, time_ms',
+  text: 'created_ms, expires_ms, sha256(packed)',
+};
+const markedTasks: MarkedTable = {
+  place: `owner_id, 'tasks', project_id, id`,
+  facts: `version, claimed_by, ${milliseconds('updated_at')}`,
+  text: 'command, labels, output, error, question, answer',
+};
 
 /** The mark triggers of a table: after each statement, for all rows that it changed. */
 function markTriggers(table: string, name: string): string {
@@ -26,20 +53,30 @@ function markTriggers(table: string, name: string): string {
 }
 
 /**
- * Updates that change none of the facts, such as read counts, mark nothing. A row of version 0 is not a record: it keeps
- * the place of a missing document for a moment (`../datastore/missing.ts`).
+ * Updates that change none of the facts, such as read counts, mark nothing. One that changes no text leaves the new facts
+ * in the mark, so that no words are filed again. A row of version 0 is not a record: it keeps the place of a missing
+ * document for a moment (`../datastore/missing.ts`).
  */
-function markFunction(name: string, marked: string, facts: string): string {
+function markFunction(name: string, { place, facts, text }: MarkedTable): string {
+  const changed = (rows: string): string => `SELECT ${place}, false, ${facts} FROM ${rows}`;
+  const rewritten = (rows: string): string =>
+    `SELECT ${place}, sha256(convert_to(ROW(${text})::text, 'UTF8')) FROM ${rows}`;
   return `
   CREATE FUNCTION find.${name}() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     IF TG_OP = 'INSERT' THEN
-      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM added WHERE version > 0;
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${place} FROM added WHERE version > 0;
     ELSIF TG_OP = 'UPDATE' THEN
-      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM
-        (SELECT ${facts} FROM added EXCEPT SELECT ${facts} FROM removed) AS changed;
+      INSERT INTO find.marks (owner, kind, collection, id, version, author, time_ms)
+        SELECT owner, kind, collection, id, CASE WHEN NOT bool_or(is_text) THEN max(version) END,
+            CASE WHEN NOT bool_or(is_text) THEN max(author) END, CASE WHEN NOT bool_or(is_text) THEN max(time_ms) END
+          FROM ((${changed('added')} EXCEPT ${changed('removed')})
+            UNION ALL (SELECT owner, kind, collection, id, true, NULL, NULL, NULL
+              FROM (${rewritten('added')} EXCEPT ${rewritten('removed')}) AS text (owner, kind, collection, id, sum))
+          ) AS changes (owner, kind, collection, id, is_text, version, author, time_ms)
+          GROUP BY owner, kind, collection, id;
     ELSE
-      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM removed WHERE version > 0;
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${place} FROM removed WHERE version > 0;
     END IF;
     RETURN NULL;
   END $$;`;
@@ -56,11 +93,15 @@ const initialTables = `
     kind text NOT NULL,
     collection text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
+    -- The new facts, if the words are the same.
+    version bigint,
+    author text,
+    time_ms bigint,
     marked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (owner, mark)
   );
 
-  -- Rows are added and removed whole; only the dead places of a segment change.
+  -- Rows are added and removed whole; only the dead places of a segment change, and the facts in its catalog.
   CREATE TABLE find.segments (
     owner text COLLATE "C" NOT NULL,
     segment bigint GENERATED ALWAYS AS IDENTITY,
@@ -69,6 +110,8 @@ const initialTables = `
     -- Since when the segment has text that must not be found: deleted, or expired.
     dead_since timestamptz,
     catalog bytea NOT NULL,
+    -- How often the catalog was written again.
+    revision integer NOT NULL DEFAULT 0,
     dead bytea NOT NULL DEFAULT '',
     PRIMARY KEY (owner, segment)
   );
@@ -100,7 +143,7 @@ const initialTables = `
   ALTER TABLE find.segments ALTER catalog SET STORAGE EXTERNAL, ALTER dead SET STORAGE EXTERNAL;
   ALTER TABLE find.blocks ALTER body SET STORAGE EXTERNAL;
 
-  ${markFunction('mark_documents', `"userId", 'data', namespace, key`, documentFacts)}
+  ${markFunction('mark_documents', markedDocuments)}
   ${markTriggers('agent_data_store', 'mark_documents')}
 
   -- The words of documents that are in a store beside PostgreSQL, as the search needs them.
@@ -118,7 +161,7 @@ const initialTables = `
   );
   CREATE INDEX entries_expiry ON find.entries (expires_ms) WHERE expires_ms IS NOT NULL;
   ALTER TABLE find.entries ALTER packed SET STORAGE EXTERNAL;
-  ${markFunction('mark_entries', `owner, 'data', namespace, key`, entryFacts)}
+  ${markFunction('mark_entries', markedEntries)}
   ${markTriggers('find.entries', 'mark_entries')}
 
   -- What writes of that store may change, until their end is recorded. A clear has the key after which it removes.
@@ -153,7 +196,7 @@ const initialTables = `
   ${vectorTables}`;
 
 /** For the migration of workspaces, whose table gets these triggers. */
-export const taskMarks = `${markFunction('mark_tasks', `owner_id, 'tasks', project_id, id`, taskFacts)}
+export const taskMarks = `${markFunction('mark_tasks', markedTasks)}
   ${markTriggers('workspaces.tasks', 'mark_tasks')}`;
 
 export const findMigrations: readonly Migration[] = [initialTables];

@@ -7,7 +7,7 @@ import { lockKeySql } from '../../database/advisory-locks.js';
 import { type PostgresSql, type Queryable, query } from '../../database/connection.js';
 import { type SettingsRow, settingsColumns, settingsOf } from '../../datastore/settings.js';
 import type { Work } from '../../write/work.js';
-import { distinct } from '../filing.js';
+import { distinct } from '../marks.js';
 import { documents } from '../records.js';
 
 /** What was read of a document: its notes, and which text it had. */
