@@ -35,6 +35,8 @@ const independent = /^[A-Za-zÀ-ɏΆ-ϿЀ-ԯא-תء-ي]$/;
 /** For every UTF-16 unit; 0: not looked at yet. */
 const classes = new Uint8Array(0x1_0000);
 const folded: string[] = [];
+/** The folded form of a letter or digit, if it is one UTF-16 unit; 0: it is several, or not looked at yet. */
+const foldedUnits = new Uint16Array(0x1_0000);
 
 export function classOfUnit(unit: number): number {
   return classes[unit] || classify(unit);
@@ -43,6 +45,11 @@ export function classOfUnit(unit: number): number {
 /** The folded form of a letter whose class is `lower` or `upper`. */
 export function foldedUnit(unit: number): string {
   return folded[unit] ?? String.fromCharCode(unit);
+}
+
+/** As `foldedUnit`, as a number; 0 if the form has several units. For a unit whose class was looked up. */
+export function foldedCode(unit: number): number {
+  return foldedUnits[unit] as number;
 }
 
 /** Of a character beyond U+FFFF. */
@@ -54,6 +61,10 @@ function classify(unit: number): number {
   const character = String.fromCharCode(unit);
   const found = classOf(character);
   if ((found & folds) !== 0) folded[unit] = fold(character);
+  if ((found & (other | complex)) === 0) {
+    const form = folded[unit] ?? character;
+    if (form.length === 1) foldedUnits[unit] = form.charCodeAt(0);
+  }
   classes[unit] = found;
   return found;
 }

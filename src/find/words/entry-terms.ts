@@ -92,30 +92,40 @@ export class EntryTerms {
     if (position > this.#last) this.#last = position;
     const term = this.#known(this.table.numberOfWord(word));
     this.#use(term, this.#offset + position);
-    if (kind === 'word') this.#useStem(term, position, word);
+    if (kind === 'word') this.#useStem(term, position);
   };
 
-  readonly #onRun = (text: string, start: number, end: number, position: number): boolean => {
+  readonly #onRun = (
+    text: string,
+    start: number,
+    end: number,
+    position: number,
+    isWord: boolean,
+  ): boolean => {
     const term = this.#known(this.table.numberOfRun(text, start, end));
     if (term < 0) return false;
     if (position !== this.#last) this.#length += 1;
     if (position > this.#last) this.#last = position;
     this.#use(term, this.#offset + position);
-    if (this.#stems[term] === noStem) return true;
-    if (this.#stems[term] === unknownStem && !mayHaveStem(text.charCodeAt(end - 1)))
-      this.#stems[term] = noStem;
-    else this.#useStem(term, position, text.slice(start, end).toLowerCase());
+    if (isWord && this.#stems[term] !== noStem) this.#useStem(term, position);
     return true;
   };
 
-  #useStem(term: number, position: number, word: string): void {
+  #useStem(term: number, position: number): void {
     if (this.#stems[term] === unknownStem) {
-      const stem = stemTermOf(word);
+      const stem = this.#stemOf(term);
       const number = stem === undefined ? noStem : this.#known(this.table.numberOfWord(stem));
       this.#stems[term] = number;
     }
     const stem = this.#stems[term] as number;
     if (stem !== noStem) this.#use(stem, this.#offset + position);
+  }
+
+  #stemOf(term: number): string | undefined {
+    const { bytes, starts } = this.table;
+    const [from, to] = [starts[term] as number, starts[term + 1] as number];
+    // Only words of ASCII have other stems, so their bytes are their characters.
+    return mayHaveStem(bytes[to - 1] as number) ? stemTermOf(bytes.toString('latin1', from, to)) : undefined;
   }
 
   /** With columns for the term, if it is new. */

@@ -43,10 +43,9 @@ const lastLetters = 'sgdntlye';
 const stemmedEnds = new Uint8Array(128);
 for (const word of [...lastLetters, ...irregular.keys()]) stemmedEnds[word.charCodeAt(word.length - 1)] = 1;
 
-/** Whether a word of ASCII that ends with this character may have another stem. */
+/** Whether a folded word that ends with this character may have another stem. */
 export function mayHaveStem(lastUnit: number): boolean {
-  // In lower case.
-  return stemmedEnds[lastUnit | 0x20] === 1;
+  return stemmedEnds[lastUnit] === 1;
 }
 
 /** The stem of a folded word; the word itself if it has none. Code words are never given to it. */

@@ -3,6 +3,7 @@
  * a hundred terms, and a string and an entry of a `Map` for each would cost more than finding them.
  */
 import { randomInt } from 'node:crypto';
+import { foldedCode } from './characters.js';
 
 const slotsMin = 2_048;
 
@@ -52,18 +53,31 @@ export class TermTable {
     }
   }
 
-  /** The number of a run of ASCII letters and digits, in lower case; -1 if it has other characters. */
+  /** The number of a run of letters that fold each for itself, or of digits; -1 if a folded form has several units. */
   numberOfRun(text: string, start: number, end: number): number {
     const bytes = this.#scratch;
     let hash = seed;
+    let size = 0;
     for (let at = start; at < end; at += 1) {
-      let unit = text.charCodeAt(at);
-      if (unit > 0x7f) return -1;
-      if (unit >= 0x41 && unit <= 0x5a) unit += 0x20;
-      bytes[at - start] = unit;
-      hash = mixed(hash, unit);
+      const unit = foldedCode(text.charCodeAt(at));
+      if (unit === 0) return -1;
+      if (unit > 0x7f) {
+        const isShort = unit < 0x800;
+        const first = isShort ? 0xc0 | (unit >> 6) : 0xe0 | (unit >> 12);
+        bytes[size] = first;
+        hash = mixed(hash, first);
+        if (!isShort) {
+          const second = 0x80 | ((unit >> 6) & 0x3f);
+          bytes[size + 1] = second;
+          hash = mixed(hash, second);
+        }
+        size += isShort ? 1 : 2;
+      }
+      const last = unit > 0x7f ? 0x80 | (unit & 0x3f) : unit;
+      bytes[size] = last;
+      hash = mixed(hash, last);
+      size += 1;
     }
-    const size = end - start;
     for (let slot = this.#firstSlot(hash); ; slot = this.#nextSlot(slot)) {
       const found = (this.#slots[slot] as number) - 1;
       if (found < 0) return this.#add(slot, hash, bytes, 0, size);

@@ -53,10 +53,10 @@ export type OnToken = (
 ) => void;
 
 /**
- * As `OnToken`, for a word of letters that fold each for itself, or of digits: the word is the folded text from
- * `start` to `end`. If this returns false, `OnToken` is called.
+ * As `OnToken`, for letters that fold each for itself, or digits: the word is the folded text from `start` to `end`. It is
+ * a `pair` if it is not a `word`. If this returns false, `OnToken` is called.
  */
-export type OnRun = (text: string, start: number, end: number, position: number) => boolean;
+export type OnRun = (text: string, start: number, end: number, position: number, isWord: boolean) => boolean;
 
 /** Every token of a text, in order. */
 export function eachToken(text: string, onToken: OnToken, onRun?: OnRun): void {
@@ -157,7 +157,7 @@ class Words {
 
   /** A run of letters that fold each for itself, or of digits. `all` has their classes. */
   simple(text: string, start: number, end: number, all: number): void {
-    if (end - start <= wordCharactersMax && this.#onRun?.(text, start, end, this.#position) !== true) {
+    if (end - start <= wordCharactersMax && this.#onRun?.(text, start, end, this.#position, true) !== true) {
       const run = text.slice(start, end);
       this.#emit((all & folds) === 0 ? run : foldedRun(run), start, end, 'word', this.#position);
     }
@@ -227,7 +227,8 @@ class Words {
   pairs(text: string, start: number, end: number): void {
     for (let at = start; at < end; at += 1) {
       const to = Math.min(at + 2, end);
-      this.#emit(text.slice(at, to), at, to, 'pair', this.#position);
+      if (this.#onRun?.(text, at, to, this.#position, false) !== true)
+        this.#emit(text.slice(at, to), at, to, 'pair', this.#position);
       this.#position += 1;
     }
   }
