@@ -83,7 +83,7 @@ it.each([
 });
 
 it('finds an entry that came back to life', async () => {
-  await stoa.data.set(ada, 'plans', 'key-1', { text: 'walrus number 1', title: 'ice' });
+  await stoa.data.set(ada, 'plans', 'key-1', { text: 'walrus number one', title: 'ice' });
   await settle();
   await query(sql, `UPDATE find.segments SET dead = '' WHERE dead_entries > 0`);
   const problems = (await findings(stoa)).map(({ problem }) => problem).join('\n');
