@@ -21,6 +21,8 @@ export const failures = [
   'nan',
   'limits',
   'drops',
+  'redirects',
+  'trickles',
 ] as const;
 
 export type Behaviour = 'works' | (typeof failures)[number];
@@ -36,6 +38,8 @@ const meanings = [
 /** A text with this word is refused, whatever the others are. */
 export const refusedWord = 'unspeakable';
 
+const path = '/v1/embeddings';
+
 /** What it asks for while it `limits`. */
 export const retryAfterSeconds = 2;
 
@@ -43,6 +47,8 @@ export interface EmbedderServer {
   readonly url: string;
   /** The texts of each request. */
   readonly requests: string[][];
+  /** Requests to another address than that of the embedder. */
+  readonly strayed: string[];
   /** The Authorization headers. */
   readonly credentials: (string | undefined)[];
   behave(behaviour: Behaviour): void;
@@ -69,8 +75,10 @@ export async function startEmbedder(): Promise<EmbedderServer> {
   let behaviour: Behaviour = 'works';
   let held: Promise<void> | undefined;
   const requests: string[][] = [];
+  const strayed: string[] = [];
   const credentials: (string | undefined)[] = [];
   const answer = async (request: IncomingMessage, reply: ServerResponse): Promise<void> => {
+    if (request.url !== path) strayed.push(String(request.url));
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const { input } = JSON.parse(Buffer.concat(chunks).toString()) as { input: string[] };
@@ -91,8 +99,9 @@ export async function startEmbedder(): Promise<EmbedderServer> {
   // A server that listens has an AddressInfo.
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}/v1/embeddings`,
+    url: `http://127.0.0.1:${port}${path}`,
     requests,
+    strayed,
     credentials,
     behave: (next) => {
       behaviour = next;
@@ -116,6 +125,13 @@ function respond(reply: ServerResponse, behaviour: Behaviour, input: readonly st
   };
   if (behaviour === 'hangs') return;
   if (behaviour === 'drops') return void reply.write('{"data": [', () => reply.destroy());
+  if (behaviour === 'redirects')
+    return void reply.writeHead(307, { location: '/elsewhere', 'content-type': 'text/plain' }).end();
+  if (behaviour === 'trickles') {
+    // The answer goes on and on.
+    const more = setInterval(() => reply.write(' '), 20);
+    return void reply.on('close', () => clearInterval(more));
+  }
   if (behaviour === 'limits') {
     reply.setHeader('retry-after', String(retryAfterSeconds));
     return send(429, { error: { message: 'slow down' } });

@@ -301,6 +301,10 @@ export function vectorSuite(target: VectorTarget): void {
       30_000,
     );
 
+    test('a redirect is not followed, because the token would go with it', () => {
+      expect(embedder.strayed).toEqual([]);
+    });
+
     test('a text that the embedder refuses holds up no other', async () => {
       for (const [at, word] of ['first', refusedWord, 'third', 'fourth'].entries())
         await put('notes', `refused-${at}`, `A car that is ${word}.`);
