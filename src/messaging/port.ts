@@ -297,6 +297,8 @@ export interface MessagingPort {
   acknowledge(agentId: string, ids: readonly string[]): Step<number>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
+  /** Whether nonces that were used between these times may be forgotten. Signatures of these times are refused. */
+  noncesForgotten(fromMs: number, toMs: number): boolean;
   /** Uses the nonce up in the same write, or refuses the write. */
   useNonce(agentId: string, nonce: string): Step<void>;
   /**

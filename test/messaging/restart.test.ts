@@ -196,3 +196,37 @@ it('expired messages, threads, nonces and blocks are deleted from disk', async (
     await server.close();
   }
 });
+
+it('a signature is accepted once, also when the clock goes ten minutes forward and back', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
+  let offsetMs = 0;
+  const clock = () => Date.now() + offsetMs;
+  const open = () => MessagingServer.open({ data: directory, engine: 'lmdb', limits: roomy, clock });
+  let server = await open();
+  try {
+    const ann = await server.agent('Ann');
+    const raw = JSON.stringify({ body: 'once' });
+    const signed = ann.headers(raw);
+    const post = async (headers: Record<string, string>) =>
+      (await server.ask('POST', '/room/global', { raw, headers })).status;
+    const restarted = async () => {
+      await server.close();
+      server = await open();
+    };
+    expect(await post(signed)).toBe(201);
+    offsetMs = 600_000;
+    await kernelOf(server.stoa).sweep();
+    // A nonce of the later time makes the server forget the earlier ones, in memory too.
+    expect(await post(ann.headers(raw, { timestamp: clock() }))).toBe(201);
+    offsetMs = 0;
+    expect(await post(signed)).toBe(401);
+    await restarted();
+    expect(await post(signed)).toBe(401);
+    // Later signatures are accepted again as soon as no forgotten nonce can belong to them.
+    offsetMs = 125_000;
+    expect(await post(ann.headers(raw, { timestamp: clock() }))).toBe(201);
+  } finally {
+    await server.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+});

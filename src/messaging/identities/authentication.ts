@@ -192,9 +192,13 @@ export class SignatureCheck {
   #checkTime(timestampMs: number): void {
     const nowMs = this.#port.nowMs();
     const { signatureAgeSecondsMax, signatureAheadSecondsMax } = this.#limits;
+    const ageMs = signatureAgeSecondsMax * 1000;
+    const aheadMs = signatureAheadSecondsMax * 1000;
     if (
-      timestampMs <= nowMs - signatureAgeSecondsMax * 1000 ||
-      timestampMs > nowMs + signatureAheadSecondsMax * 1000
+      timestampMs <= nowMs - ageMs ||
+      timestampMs > nowMs + aheadMs ||
+      // A copy could have been accepted then.
+      this.#port.noncesForgotten(timestampMs - aheadMs, timestampMs + ageMs)
     )
       throw refuse('timestampWindow');
   }

@@ -2,6 +2,7 @@
 import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
 import { isoTime } from '../../../core/text/iso-time.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
+import { isForgottenKey, spansIn } from './guards/forgotten-times.js';
 import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
 import {
   decode,
@@ -73,7 +74,10 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
     newest_at: isoTime(timeOfKey(value)),
   }),
   [families.pending]: (key) => ({ agent_id: uuidOfBytes(key), message_at: isoTime(timeOfKey(key)) }),
-  [families.nonces]: (key) => ({ bucket: nonceBucketOf(key), ...nonceOfKey(key) }),
+  [families.nonces]: (key, value) =>
+    isForgottenKey(key)
+      ? { forgotten: spansIn(value)?.map((span) => span.map((timeMs) => isoTime(timeMs))) ?? null }
+      : { bucket: nonceBucketOf(key), ...nonceOfKey(key) },
   [families.bytes]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
   [families.rateWindows]: (key, value) => ({ kind: key.toString(), windows: decode<unknown[]>(value) }),
   [families.blocks]: json,

@@ -204,6 +204,9 @@ export class DirectoryMessaging implements MessagingPort {
   readonly nonceUsed: MessagingPort['nonceUsed'] = async (agentId, nonce) =>
     this.#nonces.isUsed(agentId, nonce);
 
+  readonly noncesForgotten: MessagingPort['noncesForgotten'] = (fromMs, toMs) =>
+    this.#nonces.isForgotten(fromMs, toMs);
+
   readonly useNonce: MessagingPort['useNonce'] = (agentId, nonce) =>
     this.#step((tx) => {
       if (this.#nonces.insert(tx, agentId, nonce) === undefined) throw refuse('nonceUsed');

@@ -18,7 +18,7 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
-  kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
+  kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, limits, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);
     if (value === undefined || decode<Block>(value).expiresAtMs > tx.nowMs) return;

@@ -215,6 +215,9 @@ export class PostgresMessaging implements MessagingPort {
 
   // Guards
 
+  /** Redis keeps each nonce for its full time. */
+  readonly noncesForgotten: MessagingPort['noncesForgotten'] = () => false;
+
   readonly nonceUsed: MessagingPort['nonceUsed'] = (agentId, nonce) =>
     this.#parts.guards.nonceUsed(agentId, nonce);
 

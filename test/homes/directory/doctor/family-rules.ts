@@ -120,7 +120,12 @@ export const derived: Readonly<Record<string, Rule>> = {
     extra: [[stranger.subarray(0, 16), timeBytes(nowMs)]],
   },
   'messaging/pending': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
-  'messaging/nonces': { extra: [[stranger.subarray(0, 8), none]] },
+  'messaging/nonces': {
+    extra: [
+      [stranger.subarray(0, 8), none],
+      [Buffer.alloc(6, 0xff), junk],
+    ],
+  },
   'messaging/bytes': {
     spoiled: 'removed',
     extra: [[stranger.subarray(0, 16), text('{"fromMs":1,"bytes":1}')]],

@@ -15,6 +15,7 @@ import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
 import type { ByteWindow } from '../../../../messaging/rooms/clock.js';
 import type { Examined, SharedTimers } from '../timers.js';
+import { isForgottenKey, spansIn } from '../../messaging/guards/forgotten-times.js';
 import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards/nonces.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
 import { decodeOrUndefined, families } from '../../messaging/rows.js';
@@ -38,9 +39,10 @@ function* inspectNonce(
   limits: Limits,
   timers: SharedTimers,
   examined: Examined,
-  { key }: Entry,
+  { key, value }: Entry,
 ): Generator<Found> {
   const { reader, store } = examined;
+  if (isForgottenKey(key) && spansIn(value) !== undefined) return;
   if (!isNonceKey(key)) {
     yield surplusRow(families.nonces, key, 'wrong', 'The key is not the key of a nonce.');
     return;

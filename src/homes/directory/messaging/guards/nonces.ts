@@ -8,6 +8,7 @@ import { type Hash, HashSet } from '../../../../core/ids/hash-set.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { NonceClaim } from '../../../../messaging/port.js';
 import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
+import { ForgottenTimes } from './forgotten-times.js';
 import { nonceHash } from './nonce-hash.js';
 import { expiryTimers } from '../retention-timers.js';
 import { families, nothing } from '../rows.js';
@@ -33,14 +34,22 @@ export class Nonces {
   readonly #used = new Map<number, HashSet>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
+  /** Of buckets that were removed from disk or from memory. */
+  readonly #forgotten: ForgottenTimes;
 
   constructor(store: Store, limits: Limits) {
     this.#store = store;
     this.#limits = limits;
+    this.#forgotten = ForgottenTimes.read(store);
     for (const { key } of store.range(families.nonces, {})) {
       if (!isNonceKey(key)) continue;
       this.#usedIn(nonceBucketOf(key)).add(nonceHash(key, namedAt));
     }
+  }
+
+  /** Whether a nonce that was used between these times may be forgotten. */
+  isForgotten(fromMs: number, toMs: number): boolean {
+    return this.#forgotten.has(fromMs, toMs);
   }
 
   isUsed(agentId: string, nonce: string): boolean {
@@ -100,7 +109,11 @@ export class Nonces {
     if (this.#timed.has(bucket)) return;
     this.#timed.add(bucket);
     for (const old of this.#timed) if (old < bucket - bucketsBack) this.#timed.delete(old);
-    for (const old of this.#used.keys()) if (old < bucket - bucketsBack) this.#used.delete(old);
+    for (const old of this.#used.keys()) {
+      if (old >= bucket - bucketsBack) continue;
+      this.#used.delete(old);
+      this.#forgotten.add(...timesOf(this.#limits, old));
+    }
   }
 
   /**
@@ -137,6 +150,11 @@ function bucketMs({ nonceSeconds }: Limits): number {
   return (nonceSeconds * 1000) / bucketsBack;
 }
 
+/** Where the bucket begins and ends. */
+function timesOf(limits: Limits, bucket: number): [fromMs: number, toMs: number] {
+  return [bucket * bucketMs(limits), (bucket + 1) * bucketMs(limits)];
+}
+
 export function nonceBucketAt(limits: Limits, nowMs: number): number {
   return Math.floor(nowMs / bucketMs(limits));
 }
@@ -163,12 +181,15 @@ export function nonceTimer(limits: Limits, key: Buffer): Timer {
   };
 }
 
-export function dropNonces(tx: Transaction, bucket: Buffer): void {
+export function dropNonces(tx: Transaction, limits: Limits, bucket: Buffer): void {
   const due = Array.from(
     tx.range(families.nonces, { ...prefixRange(bucket), limit: noncesPerStep }),
     ({ key }) => key,
   );
   for (const key of due) tx.delete(families.nonces, key);
+  const forgotten = ForgottenTimes.read(tx);
+  forgotten.add(...timesOf(limits, nonceBucketOf(bucket)));
+  forgotten.write(tx);
   if (due.length === noncesPerStep)
     tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.nonces, reference: bucket });
 }

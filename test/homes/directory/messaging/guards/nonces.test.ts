@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { directoryFamilies } from '../../../../../src/homes/directory/families.js';
 import { Nonces } from '../../../../../src/homes/directory/messaging/guards/nonces.js';
+import { ForgottenTimes } from '../../../../../src/homes/directory/messaging/guards/forgotten-times.js';
 import { nonceHash } from '../../../../../src/homes/directory/messaging/guards/nonce-hash.js';
 import { HashSet } from '../../../../../src/core/ids/hash-set.js';
 import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
@@ -109,4 +110,44 @@ it('knows nonces after a restart', async () => {
   await kernel.root.transact((tx) => before.insert(tx, agent, 'used'));
   const after = new Nonces(kernel.root, limits);
   expect(['used', 'new'].map((nonce) => after.isUsed(agent, nonce))).toEqual([true, false]);
+});
+
+it('keeps the times of forgotten nonces, also over a restart', async () => {
+  await open();
+  const port = (await openMessaging(kernel)).messaging;
+  const first = nowMs;
+  const used = (atMs: number) => port.noncesForgotten(atMs, atMs);
+  try {
+    await port.claimNonce(agent, 'a-nonce-that-is-long-enough').then(({ durable }) => durable);
+    expect(used(first)).toBe(false);
+    nowMs = first + 4 * limits.nonceSeconds * 1_000;
+    await kernel.sweep();
+    nowMs = first;
+    // Known in memory: the row was removed by the sweeper, and the process has not restarted.
+    expect(await port.nonceUsed(agent, 'a-nonce-that-is-long-enough')).toBe(true);
+    const restarted = new Nonces(kernel.root, limits);
+    expect(restarted.isUsed(agent, 'a-nonce-that-is-long-enough')).toBe(false);
+    expect([
+      restarted.isForgotten(first, first),
+      restarted.isForgotten(first - 3_600_000, first + 3_600_000),
+      restarted.isForgotten(first + limits.nonceSeconds * 1_000, first + 3_600_000),
+      restarted.isForgotten(first - 3_600_000, first - limits.nonceSeconds * 1_000),
+    ]).toEqual([true, true, false, false]);
+  } finally {
+    nowMs = first;
+    await port.close();
+  }
+});
+
+it('keeps a bounded number of forgotten times: the earliest are joined', async () => {
+  await open();
+  const forgotten = ForgottenTimes.read(kernel.root);
+  for (let hour = 0; hour < 100; hour += 1) forgotten.add(hour * 1_000, hour * 1_000 + 10);
+  await kernel.root.transact((tx) => forgotten.write(tx));
+  const stored = ForgottenTimes.read(kernel.root);
+  expect([stored.has(500, 500), stored.has(98_500, 98_500), stored.has(99_005, 99_005)]).toEqual([
+    true,
+    false,
+    true,
+  ]);
 });
