@@ -127,8 +127,11 @@ export interface WorkspacesPort {
     filter: ClaimFilter,
   ): Step<ClaimOutcome>;
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): Step<TaskLease>;
-  /** Renews every claim of the holder that is not over. The tasks do not change. */
-  renewClaims(owner: string, holder: string): Step<void>;
+  /**
+   * Renews claims of the holder that are not over, of tasks after an id. Answers the last task that it looked
+   * at, or null at the end. The tasks do not change.
+   */
+  renewClaims(owner: string, holder: string, after: string): Step<string | null>;
   /** Changes a task as the rule decides. `event` is announced instead of the name of the new status. */
   decideTask(owner: Owner, id: string, rule: TaskRule, event?: TaskEvent): Step<Task>;
   /** The same for a completion. Many callers complete tasks at the same time, so a home may group them. */

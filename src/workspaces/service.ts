@@ -334,10 +334,9 @@ export class WorkspacesService {
   async renewClaims(caller: Caller): Promise<void> {
     if (!caller.scopes.write || caller.agent === null) return;
     // A call that only reads makes no agent.
-    await this.#write(
-      { ...caller, agent: null, fence: null },
-      this.port.renewClaims(caller.user, caller.agent),
-    );
+    const silent = { ...caller, agent: null, fence: null };
+    for (let after: string | null = ''; after !== null;)
+      after = await this.#write(silent, this.port.renewClaims(caller.user, caller.agent, after));
   }
 
   async completeTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {

@@ -199,6 +199,22 @@ export function claimTests(
       expect((await service.getTask(ada, task.id)).status).toBe('pending');
     });
 
+    it('all claims of an agent are renewed together, however many there are, and no ended one', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const holder = userCaller('ada', { agent: 'busy' });
+      await makeTasks(service, ada, sessionId, 26);
+      const ended = await service.claimTask(holder, projectId, { lease_seconds: 30 });
+      for (let held = 1; held < 26; held += 1) await service.claimTask(holder, projectId);
+      bench.pass(40);
+      await service.renewClaims(holder);
+      bench.pass(40);
+      await bench.sweep();
+      const { items } = await service.listTasks(ada, { project: projectId, limit: 100 });
+      expect(items.filter(({ status }) => status !== 'running').map(({ id }) => id)).toEqual([
+        ended!.task.id,
+      ]);
+    });
+
     it('a lease lasts as long as the claim requests', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);

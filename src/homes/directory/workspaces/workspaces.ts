@@ -172,8 +172,8 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly heartbeatTask: WorkspacesPort['heartbeatTask'] = (owner, id, fence, by) =>
     step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
 
-  readonly renewClaims: WorkspacesPort['renewClaims'] = (owner, holder) =>
-    step(this.#kernel.storeOf(userKey(owner)), (tx) => this.tasks.renewClaims(tx, owner, holder));
+  readonly renewClaims: WorkspacesPort['renewClaims'] = (owner, holder, after) =>
+    step(this.#kernel.storeOf(userKey(owner)), (tx) => this.tasks.renewClaims(tx, owner, holder, after));
 
   readonly decideTask: WorkspacesPort['decideTask'] = (owner, id, rule, event) =>
     step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.decide(tx, owner, id, rule, event));

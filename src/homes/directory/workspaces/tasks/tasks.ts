@@ -217,12 +217,7 @@ export class TaskVerbs {
     // Only releaseClaims makes such marks.
     const mark = JSON.parse(value) as ReleaseMark;
     const { ownerId, holder, untilMs, after } = mark;
-    const { workspaceStepRowsMax: rowsMax } = this.#limits;
-    const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
-    const bounds = { ...prefixRange(prefix), gte: Buffer.concat([prefix, Buffer.from(`${after}\0`)]) };
-    const ids = Array.from(tx.range(buckets.indexes, { ...bounds, limit: rowsMax }), ({ value: id }) =>
-      id.toString(),
-    );
+    const { ids, last } = this.#claimedBy(tx, ownerId, holder, after);
     for (const id of ids) {
       const task = readRecord(tx, 'task', id);
       const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
@@ -236,19 +231,33 @@ export class TaskVerbs {
         rules.loseHolder(held, rules.presenceLostReason(holder), tx.nowMs),
       );
     }
-    const last = ids.at(-1);
-    return last === undefined || ids.length < rowsMax ? null : JSON.stringify({ ...mark, after: last });
+    return last === null ? null : JSON.stringify({ ...mark, after: last });
   }
 
-  /** Claims beyond one step are renewed by their own heartbeats. */
-  renewClaims(tx: Transaction, ownerId: string, holder: string): void {
-    const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
-    const bounds = { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax };
-    for (const { value } of Array.from(tx.range(buckets.indexes, bounds))) {
-      const lease = readLease(tx, value.toString());
+  /** One step: renews no more than `workspaceStepRowsMax` claims. Answers the last of them, null at the end. */
+  renewClaims(tx: Transaction, ownerId: string, holder: string, after: string): string | null {
+    const { ids, last } = this.#claimedBy(tx, ownerId, holder, after);
+    for (const id of ids) {
+      const lease = readLease(tx, id);
       if (lease !== undefined && lease.holder === holder && this.#endOf(lease) > tx.nowMs)
-        storeLease(tx, value.toString(), lease, rules.renewed(lease, tx.nowMs));
+        storeLease(tx, id, lease, rules.renewed(lease, tx.nowMs));
     }
+    return last;
+  }
+
+  /** The tasks of one step that are claimed under this name. `last` is null if there are no more. */
+  #claimedBy(
+    reader: Reader,
+    ownerId: string,
+    holder: string,
+    after: string,
+  ): { ids: string[]; last: string | null } {
+    const { workspaceStepRowsMax: rowsMax } = this.#limits;
+    const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
+    const bounds = { ...prefixRange(prefix), gte: Buffer.concat([prefix, Buffer.from(`${after}\0`)]) };
+    const rows = reader.range(buckets.indexes, { ...bounds, limit: rowsMax });
+    const ids = Array.from(rows, ({ value }) => value.toString());
+    return { ids, last: ids.length < rowsMax ? null : (ids.at(-1) ?? null) };
   }
 
   /** Whether a task is claimed under one of these names. */

@@ -179,8 +179,8 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
   return rows.length;
 }
 
-/** Renews all living claims of a holder. */
-export async function renewClaims(work: WorkspacesWork, ownerId: string, holder: string): Promise<void> {
+/** Renews all living claims of a holder in one statement. */
+export async function renewClaims(work: WorkspacesWork, ownerId: string, holder: string): Promise<null> {
   await work.rows(
     `UPDATE workspaces.leases l SET renewed_at = ${work.clockSql},
         expires_at = ${work.clockSql} + l.lease_seconds * interval '1 second'
@@ -188,6 +188,7 @@ export async function renewClaims(work: WorkspacesWork, ownerId: string, holder:
         AND l.owner_id = t.owner_id AND l.task_id = t.id AND l.holder = $2 AND l.expires_at > ${work.clockSql}`,
     [ownerId, holder],
   );
+  return null;
 }
 
 /**
