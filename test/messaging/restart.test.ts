@@ -191,7 +191,8 @@ it('expired messages, threads, nonces and blocks are deleted from disk', async (
     expect(counts().every((count) => count > 0)).toBe(true);
     offsetMs = 8 * 24 * 3_600_000;
     await kernelOf(server.stoa).sweep();
-    expect(counts()).toEqual(families.map(() => 0));
+    // One row remains: the times of the nonces.
+    expect(counts()).toEqual(families.map((family) => (family === 'messaging/nonces' ? 1 : 0)));
   } finally {
     await server.close();
   }

@@ -134,6 +134,41 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s on a full disk', (engine) => {
   });
 });
 
+describe('a disk that the data of Stoa has filled', () => {
+  let disk: SmallDisk;
+  let server: Server | undefined;
+  beforeEach(() => {
+    disk = mountSmallDisk(192);
+  });
+  afterEach(() => {
+    server?.child.kill('SIGKILL');
+    disk.unmount();
+  });
+
+  it('can be emptied by deleting data, and then takes new data without a restart', async () => {
+    const log = openSync(join(tmpdir(), `stoa-full-${process.pid}.log`), 'a');
+    server = await Server.start(join(disk.path, 'data'), log, ['--engine', 'lmdb']);
+    const put = async (namespace: string, key: number) =>
+      server?.ask('PUT', `/v1/data/${namespace}/${key}`, { value: `${key} ${'x'.repeat(900_000)}` });
+    expect((await server.ask('PUT', '/v1/data/kept/a', { value: 'small' })).status).toBeLessThan(300);
+    let stored = 0;
+    for (let status = 201; status < 300; stored += 1) status = (await put('large', stored))?.status ?? 0;
+    expect(stored).toBeGreaterThan(20);
+    // Callers that go on writing do not keep a deletion from its turn.
+    const writers = Promise.all(Array.from({ length: 50 }, (_, index) => put('more', index)));
+    expect(await server.ask('DELETE', '/v1/data/kept/a')).toMatchObject({ status: 204 });
+    const cleared = await server.ask('DELETE', '/v1/data/large');
+    expect([cleared.status, JSON.parse(cleared.text)]).toEqual([200, { deleted: stored - 1 }]);
+    await writers;
+    await expect
+      .poll(async () => (await server?.ask('GET', '/readyz'))?.status, { timeout: 10_000 })
+      .toBe(200);
+    for (let key = 0; key < 10; key += 1) expect((await put('again', key))?.status).toBeLessThan(300);
+    expect((await server.ask('GET', '/v1/data/again/9')).text).toContain('9 xxx');
+    expect(await server.end()).toBe(0);
+  });
+});
+
 describe('a log without a reader', () => {
   let directory: string;
   beforeEach(async () => {

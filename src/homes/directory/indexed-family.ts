@@ -61,6 +61,7 @@ export class IndexedFamily<Placed> {
   }
 
   remove(tx: Transaction, placed: Placed): void {
+    tx.removesRecords = true;
     tx.delete(this.#declaration.family, this.#declaration.keyOf(placed));
     this.move(tx, placed, undefined);
   }

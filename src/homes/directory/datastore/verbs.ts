@@ -253,6 +253,7 @@ export class DataVerbs {
   }
 
   #remove(tx: Transaction, scope: Scope, rowKey: Buffer, row: Buffer): void {
+    tx.removesRecords = true;
     this.#account(tx, scope, { documents: -1, sizeBytes: -sizeOfRow(row), updatedAtMs: 0 });
     tx.delete(families.documents, rowKey);
     if (isApart(row)) tx.delete(families.values, rowKey);

@@ -57,8 +57,13 @@ export interface EngineStats {
   families: Record<string, FamilyStats>;
 }
 
+export interface CommitOptions {
+  /** The commit removes stored data: it may use the space that is reserved for this on a nearly full disk. */
+  frees?: boolean;
+}
+
 /**
- * An ordered store of bytes in named families. Seven methods are all that the kernel needs. Reads are
+ * An ordered store of bytes in named families. Eight methods are all that the kernel needs. Reads are
  * synchronous and see exactly the commits that have resolved. Keys have 1 to 1,978 bytes (the limit of LMDB,
  * which all engines use); values may be empty. Buffers that a read returns belong to the caller. An unknown
  * family is a programming error and throws.
@@ -74,7 +79,9 @@ export interface Engine {
    * operation on the same key wins. Rejects with code `disk_full` if nothing was written because the disk is
    * full (trying again is safe), and with `engine` if the outcome is not known.
    */
-  commit(operations: readonly WriteOperation[]): Promise<void>;
+  commit(operations: readonly WriteOperation[], options?: CommitOptions): Promise<void>;
+  /** Whether the disk has space for a group of transactions that store data. */
+  hasRoom(): boolean;
   snapshot(): Snapshot;
   stats(): EngineStats;
   close(): Promise<void>;

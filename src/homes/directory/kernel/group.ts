@@ -16,6 +16,8 @@ interface Waiting {
 export class Group {
   readonly overlay = new Overlay<PendingWrite>();
   readonly transactions: RedoTransaction[] = [];
+  /** Whether every transaction makes room. */
+  frees = true;
   readonly commits: Commit[] = [];
   /** The text of each of `commits`, as both logs contain it. */
   readonly commitTexts: string[] = [];
@@ -78,8 +80,9 @@ export class Group {
   }
 
   /** The writes are in the overlay already. */
-  add(transaction: RedoTransaction, commitText: string | undefined): void {
+  add(transaction: RedoTransaction, commitText: string | undefined, frees: boolean): void {
     this.transactions.push(transaction);
+    this.frees &&= frees;
     if (transaction.commit === null || commitText === undefined) return;
     this.commits.push(transaction.commit);
     this.commitTexts.push(commitText);

@@ -6,11 +6,10 @@ import { type EngineName, type StoreConfig } from '../../../core/settings/store-
 import { type Engine } from './engine.js';
 import { kernelFamilies } from './families.js';
 import { DurableNote } from './directory/durable-note.js';
-import { freeBytes } from './engines/directory.js';
 import type { BackupDescription } from './backup/description.js';
 import { type DirectoryLock } from './directory/lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
-import { type Manifest, feedEpoch, shardDirectory, shardOf } from './directory/manifest.js';
+import { type Manifest, feedEpoch, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs } from './shards/pairs.js';
@@ -45,11 +44,6 @@ const trimIntervalMs = 60_000;
  * How often the newest durable transactions are recorded beside the databases, and the free space is checked.
  */
 const watchIntervalMs = 1_000;
-/**
- * With less free space than this, a test write is made, so that a full disk is detected before a caller
- * writes.
- */
-const lowSpaceBytes = 2 * 1024 * 1024;
 
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
@@ -216,9 +210,8 @@ export class Kernel {
 
   async #watch(): Promise<void> {
     try {
-      for (const [shard, store] of this.stores.entries())
-        if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
-          await store.tryWriting();
+      for (const store of this.stores)
+        if (store.full !== undefined || !store.engine.hasRoom()) await store.tryWriting();
       // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is recorded.
       if (this.#syncsWrites) await this.#note?.write(this.lsns);
     } catch (error) {

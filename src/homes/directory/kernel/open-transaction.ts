@@ -10,6 +10,10 @@ import { type Change, byAgent } from '../../../core/change.js';
 import type { Timer, Transaction } from './transaction.js';
 import { limitError } from '../../../core/settings/exceeds.js';
 
+/** What a transaction that makes room may store: so much, and for each row that it deletes. */
+const freeingBytesMax = 16 * 1024;
+const freeingBytesEach = 512;
+
 /** The state that all transactions of a store read. */
 export interface StoreState {
   readonly familyNumbers: ReadonlyMap<string, number>;
@@ -35,6 +39,7 @@ export class OpenTransaction implements Transaction {
   readonly nowMs: number;
   agent: string | null = null;
   heldUntilMs = 0;
+  removesRecords = false;
   /** The transaction of another shard that announces for both. */
   readonly #announcesIn: OpenTransaction | undefined;
   readonly #durableListeners: (() => void)[] = [];
@@ -71,6 +76,21 @@ export class OpenTransaction implements Transaction {
 
   get isEmpty(): boolean {
     return this.writes.length === 0 && this.changes.length === 0;
+  }
+
+  /**
+   * Whether the transaction makes room: it removes records, and stores little more than the notes of their
+   * removal.
+   */
+  get frees(): boolean {
+    if (!this.removesRecords) return false;
+    let storedBytes = 0;
+    let removals = 0;
+    for (const { value } of this.writes) {
+      storedBytes += value?.length ?? 0;
+      removals += value === undefined ? 1 : 0;
+    }
+    return storedBytes <= freeingBytesMax + removals * freeingBytesEach;
   }
 
   /** Drops the reference to the group below. Otherwise each group would keep all earlier groups in memory. */

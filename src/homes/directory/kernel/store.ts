@@ -164,6 +164,7 @@ export class Store implements Reader {
     try {
       result = body(tx);
       refuseAsynchronous(result);
+      this.admit(tx, tx.frees);
       this.keep(tx);
     } catch (error) {
       return this.undo(tx, error);
@@ -191,9 +192,17 @@ export class Store implements Reader {
     );
   }
 
+  /**
+   * Refuses a transaction that the full disk has no space for, so that those that make room are not in one
+   * group with it.
+   */
+  admit(tx: OpenTransaction, frees: boolean): void {
+    if (this.#full !== undefined && !frees && !tx.isEmpty && !this.engine.hasRoom()) throw this.#full;
+  }
+
   /** Puts the writes into the collecting group. */
-  keep(tx: OpenTransaction): void {
-    if (!tx.isEmpty) this.#join(tx);
+  keep(tx: OpenTransaction, frees = tx.frees): void {
+    if (!tx.isEmpty) this.#join(tx, frees);
   }
 
   /** The collecting group is committed after everything that `other` holds now, and fails with it. */
@@ -287,14 +296,14 @@ export class Store implements Reader {
     return new Promise((resolve) => resolve(outcome()));
   }
 
-  #join(tx: OpenTransaction): void {
+  #join(tx: OpenTransaction, frees: boolean): void {
     const commit = this.#logs.nextCommit(tx.nowMs, tx.changes);
     // Encoded here because encoding can fail, and here it fails only this transaction.
     const text = commit === null ? undefined : commitText(commit);
     const operations = tx.writes.some(({ family }) => logFamilies.has(family))
       ? tx.writes.filter(({ family }) => !logFamilies.has(family))
       : tx.writes;
-    this.#collecting.add({ lsn: this.#logs.assign(commit), atMs: tx.nowMs, commit, operations }, text);
+    this.#collecting.add({ lsn: this.#logs.assign(commit), atMs: tx.nowMs, commit, operations }, text, frees);
     this.#scheduleCommit(1);
   }
 
@@ -326,13 +335,13 @@ export class Store implements Reader {
       records = this.#logs.recordsOf(group);
       operations = group.overlay.operations();
       operations.push(...records.operations);
-      await this.engine.commit(operations);
+      await this.engine.commit(operations, { frees: group.frees });
     } catch (error) {
       this.#failed(group, error);
       return;
     }
     this.#committing = undefined;
-    this.#full = undefined;
+    if (!group.frees) this.#full = undefined;
     this.#logs.becameDurable(group, records);
     const commitMs = performance.now() - startedMs;
     for (const listener of this.#writeListeners) callApart(() => listener(operations));

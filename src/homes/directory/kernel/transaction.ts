@@ -28,6 +28,8 @@ export interface Transaction extends Reader {
   agent: string | null;
   /** The end of the longest lease that this transaction gave to `agent`, or 0. */
   heldUntilMs: number;
+  /** Set by whatever removes stored records: the transaction may use the reserve of a full disk. */
+  removesRecords: boolean;
   put(family: string, key: Buffer, value: Buffer): void;
   delete(family: string, key: Buffer): void;
   /** Announces changes in the feed. A transaction without changes gets no sequence number. */

@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { StoaError } from '../../../../src/core/errors.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
 import type {
+  CommitOptions,
   Engine,
   EngineStats,
   Entry,
@@ -53,13 +54,13 @@ export class FaultyEngine implements Engine {
     };
   }
 
-  commit(operations: readonly WriteOperation[]): Promise<void> {
-    const commit = this.#commit(operations);
+  commit(operations: readonly WriteOperation[], options?: CommitOptions): Promise<void> {
+    const commit = this.#commit(operations, options);
     this.#running = Promise.allSettled([this.#running, commit]);
     return commit;
   }
 
-  async #commit(operations: readonly WriteOperation[]): Promise<void> {
+  async #commit(operations: readonly WriteOperation[], options?: CommitOptions): Promise<void> {
     this.commits += 1;
     const fault = this.#faults.shift();
     await this.#gate;
@@ -67,7 +68,7 @@ export class FaultyEngine implements Engine {
     if (fault === 'disk_full') throw new StoaError('disk_full', 'The disk is full, as the test wants it.');
     if (fault === 'before')
       throw new StoaError('engine', 'The commit failed before it was applied, as the test wants it.');
-    await this.#engine.commit(operations);
+    await this.#engine.commit(operations, options);
     this.committed.push(operations);
     if (fault === 'after')
       throw new StoaError('engine', 'The commit failed after it was applied, as the test wants it.');
@@ -93,6 +94,10 @@ export class FaultyEngine implements Engine {
     } finally {
       this.openScans -= 1;
     }
+  }
+
+  hasRoom(): boolean {
+    return this.#engine.hasRoom();
   }
 
   snapshot(): Snapshot {

@@ -2,7 +2,15 @@
 import { messageOf, StoaError } from '../../../../core/errors.js';
 import { keyBytesMax } from '../engine.js';
 import type { EngineName } from '../../../../core/settings/store-config.js';
-import type { Engine, EngineStats, Entry, RangeOptions, Snapshot, WriteOperation } from '../engine.js';
+import type {
+  CommitOptions,
+  Engine,
+  EngineStats,
+  Entry,
+  RangeOptions,
+  Snapshot,
+  WriteOperation,
+} from '../engine.js';
 
 /** One write with its family already looked up. */
 export interface DriverOperation<Family> {
@@ -28,7 +36,8 @@ export interface EngineDriver<Family> {
   getMany(family: Family, keys: readonly Buffer[]): (Buffer | undefined)[];
   range(family: Family, options: RangeOptions): Iterator<Entry>;
   /** Called for one commit at a time. It rejects with a StoaError. */
-  write(operations: readonly DriverOperation<Family>[]): Promise<void>;
+  write(operations: readonly DriverOperation<Family>[], frees: boolean): Promise<void>;
+  hasRoom(): boolean;
   snapshot(): DriverSnapshot<Family>;
   stats(): EngineStats;
   close(): Promise<void>;
@@ -71,7 +80,7 @@ export class CheckedEngine<Family> implements Engine {
     return { [Symbol.iterator]: () => this.#openOnly(found, bounds) };
   }
 
-  commit(operations: readonly WriteOperation[]): Promise<void> {
+  commit(operations: readonly WriteOperation[], { frees = false }: CommitOptions = {}): Promise<void> {
     let checked: DriverOperation<Family>[];
     try {
       checked = operations.map(({ family, key, value }) => {
@@ -82,10 +91,14 @@ export class CheckedEngine<Family> implements Engine {
     } catch (refused) {
       return Promise.reject(refused);
     }
-    const commit = this.#lastCommit.then(() => this.#write(checked));
+    const commit = this.#lastCommit.then(() => this.#write(checked, frees));
     // The next commit only waits for this one. The caller of `commit` gets the failure.
     this.#lastCommit = commit.catch(() => undefined);
     return commit;
+  }
+
+  hasRoom(): boolean {
+    return this.#driver.hasRoom();
   }
 
   snapshot(): Snapshot {
@@ -125,7 +138,7 @@ export class CheckedEngine<Family> implements Engine {
     await this.#driver.close();
   }
 
-  async #write(operations: readonly DriverOperation<Family>[]): Promise<void> {
+  async #write(operations: readonly DriverOperation<Family>[], frees: boolean): Promise<void> {
     if (this.#broken !== undefined) {
       throw new StoaError(
         'engine',
@@ -137,7 +150,7 @@ export class CheckedEngine<Family> implements Engine {
       );
     }
     try {
-      await this.#driver.write(operations);
+      await this.#driver.write(operations, frees);
     } catch (thrown) {
       const failure = thrown instanceof StoaError ? thrown : commitFailure(thrown);
       if (failure.code !== 'disk_full') this.#broken = failure;
@@ -181,7 +194,7 @@ export function commitFailure(cause: unknown): StoaError {
 /** A commit failed because the disk is full, and wrote nothing. */
 export function diskFull(cause?: unknown): StoaError {
   return new StoaError('disk_full', 'The disk is full. Nothing of this commit was written.', {
-    fix: 'Free some space on the disk of the data directory. Writes work again without a restart.',
+    fix: 'Free some space on the disk of the data directory, or delete data. Writes work again without a restart.',
     cause,
   });
 }

@@ -48,11 +48,14 @@ export function directorySizeBytes(path: string, ending = ''): number {
   return sizeBytes;
 }
 
-/**
- * Bytes that may still be written to the disk of a directory, or Infinity if the file system does not report
- * it.
- */
-export function freeBytes(path: string): number {
+/** Bytes that may still be written to the disk of a directory, and its size: Infinity if the file system does not report it. */
+export function diskSpace(path: string): { freeBytes: number; sizeBytes: number } {
   const { blocks, bavail, bsize } = statfsSync(path);
-  return blocks === 0 ? Infinity : bavail * bsize;
+  return blocks === 0
+    ? { freeBytes: Infinity, sizeBytes: Infinity }
+    : { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
+}
+
+export function freeBytes(path: string): number {
+  return diskSpace(path).freeBytes;
 }

@@ -8,7 +8,7 @@ import { type Engine, type EngineStats, type Entry, type RangeOptions, pageBytes
 import { makePrivate, syncDirectory } from '../../../../core/files.js';
 import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
 import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
+import { directorySizeBytes, diskSpace, freeBytes, prepareDirectory } from './directory.js';
 import { checkFile } from './lmdb-file.js';
 
 /** A read transaction, counted: every `use` needs a `done`. */
@@ -47,6 +47,7 @@ interface LmdbStats {
 }
 
 interface LmdbRoot extends LmdbDatabase {
+  getStats(): LmdbStats & { lastPageNumber: number; free: LmdbStats };
   openDB(options: { name: string; encoding: 'binary'; keyEncoding: 'binary' }): LmdbDatabase;
   batch(write: () => void): Promise<boolean>;
   transactionSync(run: () => void): void;
@@ -146,10 +147,10 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
     };
   }
 
-  async write(operations: readonly DriverOperation<LmdbDatabase>[]): Promise<void> {
+  async write(operations: readonly DriverOperation<LmdbDatabase>[], frees: boolean): Promise<void> {
     // Checked first: if a write fails because the disk is full, lmdb 3.5 writes its error message into a
     // buffer that is too small, which can end the process.
-    if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
+    if (!this.#hasRoomFor(roomFor(operations), frees)) throw diskFull();
     try {
       await this.#root.batch(() => {
         for (const { family, key, value } of operations) {
@@ -163,6 +164,27 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
     const before = this.#view.transaction;
     this.#view = { transaction: this.#latest() };
     before.done();
+  }
+
+  hasRoom(): boolean {
+    return this.#hasRoomFor(Math.min(pathsBytesMax, diskSpace(this.#path).sizeBytes / 16), false);
+  }
+
+  /**
+   * The file never shrinks, so space that was freed is inside it. A large value needs pages side by side,
+   * and the file may grow for it: with enough free pages, only half of the reserve must remain.
+   */
+  #hasRoomFor(room: number, frees: boolean): boolean {
+    const { freeBytes, sizeBytes } = diskSpace(this.#path);
+    const reserve = frees ? 0 : Math.min(reserveBytesMax, sizeBytes / 4);
+    if (freeBytes >= room + reserve) return true;
+    return freeBytes >= room + reserve / 2 && this.#freeBytesInside() >= freePagesPerRoom * room;
+  }
+
+  #freeBytesInside(): number {
+    const { lastPageNumber, free, ...names } = this.#root.getStats();
+    const trees = [names, free, ...Array.from(this.families.values(), (family) => family.getStats())];
+    return (lastPageNumber + 1) * names.pageSize - trees.reduce((sum, tree) => sum + treeBytes(tree), 0);
   }
 
   snapshot(): DriverSnapshot<LmdbDatabase> {
@@ -197,8 +219,7 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
     const families: EngineStats['families'] = {};
     for (const [name, database] of this.families) {
       const stats = database.getStats();
-      const pages = stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages;
-      families[name] = { entries: stats.entryCount, sizeBytes: pages * stats.pageSize, estimated: false };
+      families[name] = { entries: stats.entryCount, sizeBytes: treeBytes(stats), estimated: false };
     }
     return { sizeBytes: directorySizeBytes(this.#path), families };
   }
@@ -286,6 +307,19 @@ const inputOutputError = 5;
  */
 const pathBytes = 16 * 1024;
 const pathsBytesMax = 16 * 1024 * 1024;
+
+/**
+ * The last space of the disk is for commits that remove data: otherwise a disk that Stoa's own data has
+ * filled would refuse to delete them. A step of a deletion needs up to `pathsBytesMax`.
+ */
+const reserveBytesMax = 64 * 1024 * 1024;
+
+/** How much must be free inside the file to rely on it: pages of the newest commits cannot be used yet. */
+const freePagesPerRoom = 4;
+
+function treeBytes({ pageSize, treeBranchPageCount, treeLeafPageCount, overflowPages }: LmdbStats): number {
+  return (treeBranchPageCount + treeLeafPageCount + overflowPages) * pageSize;
+}
 
 /** Bytes that a commit may need on disk. */
 function roomFor(operations: readonly DriverOperation<LmdbDatabase>[]): number {

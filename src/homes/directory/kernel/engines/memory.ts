@@ -35,6 +35,10 @@ class MemoryDriver implements EngineDriver<SortedEntries> {
     }
   }
 
+  hasRoom(): boolean {
+    return true;
+  }
+
   /** Applied in a later turn, so that no caller relies on a commit being visible at once. */
   async write(operations: readonly DriverOperation<SortedEntries>[]): Promise<void> {
     await new Promise<void>((resolve) => {

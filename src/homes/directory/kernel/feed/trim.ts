@@ -64,6 +64,7 @@ async function trim(
     }
     if (step.length === 0) return removed;
     await store.transact((tx) => {
+      tx.removesRecords = true;
       for (const key of step) tx.delete(family, key);
     });
     removed += step.length;

@@ -78,17 +78,20 @@ export class ShardPairs {
   #keep(own: Store, tx: OpenTransaction, rootTx: OpenTransaction): Buffer | undefined {
     const root = this.#root;
     if (tx.writes.length === 0) rootTx.changes.push(...tx.changes.splice(0));
+    const frees = tx.frees || rootTx.frees;
+    own.admit(tx, frees);
+    root.admit(rootTx, frees);
     if (tx.isEmpty || rootTx.isEmpty) {
-      own.keep(tx);
-      root.keep(rootTx);
+      own.keep(tx, frees);
+      root.keep(rootTx, frees);
       return undefined;
     }
     const key = intentKey(this.#stores.indexOf(own), own.newestLsn + 1);
     // The row is taken first, with an empty value: once one shard has the write, the other must not refuse it.
     rootTx.put(families.intents, key, Buffer.alloc(0));
-    own.keep(tx);
+    own.keep(tx, frees);
     rootTx.put(families.intents, key, encodeRedo(0, own.takeForIntent()));
-    root.keep(rootTx);
+    root.keep(rootTx, frees);
     own.commitAfter(root);
     return key;
   }

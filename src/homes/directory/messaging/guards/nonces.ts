@@ -182,6 +182,7 @@ export function nonceTimer(limits: Limits, key: Buffer): Timer {
 }
 
 export function dropNonces(tx: Transaction, limits: Limits, bucket: Buffer): void {
+  tx.removesRecords = true;
   const due = Array.from(
     tx.range(families.nonces, { ...prefixRange(bucket), limit: noncesPerStep }),
     ({ key }) => key,

@@ -3,7 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoaError } from '../../../../../src/core/errors.js';
-import type { Engine, WriteOperation } from '../../../../../src/homes/directory/kernel/engine.js';
+import type {
+  CommitOptions,
+  Engine,
+  WriteOperation,
+} from '../../../../../src/homes/directory/kernel/engine.js';
 import { kernelFamilies } from '../../../../../src/homes/directory/kernel/families.js';
 import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
@@ -35,9 +39,9 @@ function withObstacle(engine: Engine, shard: number): Engine {
   return new Proxy(engine, {
     get: (target, name) => {
       if (name === 'commit')
-        return async (operations: readonly WriteOperation[]) => {
+        return async (operations: readonly WriteOperation[], options?: CommitOptions) => {
           await obstacles[shard]?.(operations);
-          await target.commit(operations);
+          await target.commit(operations, options);
         };
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === 'function' ? value.bind(target) : value;

@@ -11,6 +11,7 @@ import { type DirectoryFind } from '../../../../../src/homes/directory/find/find
 import { findFamilies } from '../../../../../src/homes/directory/find/rows.js';
 import { messageOf } from '../../../../../src/core/errors.js';
 import type {
+  CommitOptions,
   Entry,
   RangeOptions,
   WriteOperation,
@@ -44,10 +45,10 @@ class FilingFaults extends FaultyEngine {
     return super.range(family, options);
   }
 
-  override commit(operations: readonly WriteOperation[]): Promise<void> {
+  override commit(operations: readonly WriteOperation[], options?: CommitOptions): Promise<void> {
     if (this.fail && operations.some(({ family }) => family === findFamilies.blocks))
       this.failNext('disk_full');
-    return super.commit(operations);
+    return super.commit(operations, options);
   }
 }
 

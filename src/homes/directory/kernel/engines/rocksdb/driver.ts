@@ -113,6 +113,10 @@ export class RocksDriver implements EngineDriver<Column> {
     });
   }
 
+  hasRoom(): boolean {
+    return freeBytes(this.#path) >= spareBytes;
+  }
+
   snapshot(): DriverSnapshot<Column> {
     // Iterators that are opened within one step all see the same last commit.
     const iterators = new Map<Column, { iterator: RocksIterator; finished: boolean }>();
