@@ -43,6 +43,12 @@ export interface Assertion extends Matchers {
   readonly rejects: { [Name in keyof Matchers]: (...given: Parameters<Matchers[Name]>) => Promise<void> };
 }
 
+/** A check that an attempt is refused with a code, and with these other fields of the error. */
+export function refusals(expect: Expect) {
+  return (attempt: Promise<unknown>, code: unknown, fields: object = {}): Promise<void> =>
+    expect(attempt).rejects.toMatchObject({ code, ...fields });
+}
+
 /** Repeats the check until it passes. Fails with the last result. */
 export async function eventually<T>(
   read: () => T | Promise<T>,

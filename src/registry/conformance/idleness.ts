@@ -1,5 +1,5 @@
 /** An agent without a sign of life becomes idle, then hibernates. */
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import { OneBench, type RegistryTarget, type RegistryBench, agentIn, alice, changesOf } from './bench.js';
 
 const runningAgent = (bench: RegistryBench) => agentIn(bench, 'running');
@@ -8,6 +8,7 @@ export function idlenessTests(runner: TestRunner, { name, open }: RegistryTarget
   const { describe, it, expect } = runner;
 
   describe(`an inactive agent on ${name}`, () => {
+    const refused = refusals(expect);
     const bench = new OneBench(runner, open);
 
     it('becomes idle, then hibernates; a sweep does not count as activity', async () => {
@@ -39,14 +40,9 @@ export function idlenessTests(runner: TestRunner, { name, open }: RegistryTarget
       const session = await registry.openSession(alice, agent_id);
       await opened.pass(100_000);
       expect((await registry.getAgent(alice, agent_id)).status).toBe('running');
-      await expect(registry.hibernate(alice, agent_id)).rejects.toMatchObject({
-        code: 'conflict',
-        details: { active_sessions: 1 },
-      });
+      await refused(registry.hibernate(alice, agent_id), 'conflict', { details: { active_sessions: 1 } });
       await registry.updateAgentStatus(alice, agent_id, 'idle');
-      await expect(registry.updateAgentStatus(alice, agent_id, 'hibernating')).rejects.toMatchObject({
-        code: 'conflict',
-      });
+      await refused(registry.updateAgentStatus(alice, agent_id, 'hibernating'), 'conflict');
       await opened.pass(100_000);
       expect((await registry.getAgent(alice, agent_id)).status).toBe('idle');
       await registry.closeSession(alice, session.session_id);

@@ -3,7 +3,7 @@ import { userKey } from '../../identity/user-key.js';
 import { encodeCursor } from '../../core/paging.js';
 import type { ListAgentsInput } from '../schemas.js';
 import type { Caller } from '../../core/caller.js';
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import {
   OneBench,
   type RegistryBench,
@@ -36,6 +36,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
   const { describe, it, expect } = runner;
 
   describe(`lists on ${name}`, () => {
+    const refused = refusals(expect);
     const bench = new OneBench(runner, open);
 
     it('have no gaps and no repeats over all users during writes', async () => {
@@ -65,7 +66,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
       );
       expect(keys).toEqual(keys.toSorted());
       expect((await registry.listAllAgents(operator, { limit: 1_000 })).items).toHaveLength(96 + written);
-      await expect(registry.listAllAgents(users[0] as Caller)).rejects.toMatchObject({ code: 'forbidden' });
+      await refused(registry.listAllAgents(users[0] as Caller), 'forbidden');
     });
 
     for (const listSeeksMax of [1, 4, 10_000])
@@ -121,8 +122,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
       });
 
     it('refuse cursors of other lists; a forged cursor reaches no other user', async () => {
-      const opened = await bench.open();
-      const { registry } = opened;
+      const { registry } = await bench.open();
       const [low, high] = ['alice', 'bob']
         .toSorted((a, b) => Buffer.compare(userKey(a), userKey(b)))
         .map((user) => userCaller(user)) as [Caller, Caller];
@@ -137,12 +137,12 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
         () => registry.listAgents(low, { cursor: `${cursor}AAAA` }),
         () => registry.listUsers(operator, { cursor }),
       ]) {
-        await expect(attempt()).rejects.toMatchObject({ code: 'invalid_cursor' });
+        await refused(attempt(), 'invalid_cursor');
       }
       const forged = encodeCursor(JSON.stringify(['agents', high.user, null, null, null]), Buffer.alloc(64));
       const { items } = await registry.listAgents(high, { cursor: forged });
       expect(items.map(({ user }) => user)).toEqual([high.user, high.user, high.user]);
-      await expect(registry.listAgents(low, { limit: 0 })).rejects.toMatchObject({ code: 'invalid_request' });
+      await refused(registry.listAgents(low, { limit: 0 }), 'invalid_request');
       expect((await registry.listAgents(low, { limit: 1_000_000 })).items).toHaveLength(3);
     });
   });

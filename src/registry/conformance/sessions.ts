@@ -1,7 +1,7 @@
 /** Sessions, and what opening and closing them does to their agent. */
 import type { AgentState } from '../model.js';
 import { isoTime } from '../../core/text/iso-time.js';
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import {
   OneBench,
   type RegistryBench,
@@ -25,6 +25,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
   const { describe, it, expect } = runner;
 
   describe(`sessions on ${name}`, () => {
+    const refused = refusals(expect);
     const bench = new OneBench(runner, open);
 
     it('make an idle agent running, and the last closed session makes it idle again', async () => {
@@ -76,10 +77,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       const { registry } = opened;
       for (const steps of [[], ['running', 'stopping'], ['error']] as const) {
         const agentId = await agentThrough(opened, ...steps);
-        await expect(registry.openSession(alice, agentId)).rejects.toMatchObject({
-          code: 'conflict',
-          status: 409,
-        });
+        await refused(registry.openSession(alice, agentId), 'conflict', { status: 409 });
         expect((await registry.listSessions(alice, agentId)).items).toEqual([]);
       }
     });
@@ -92,15 +90,12 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       const closed = await registry.closeSession(alice, session_id);
       opened.clock.nowMs += 1_000;
       expect(await registry.closeSession(alice, session_id)).toEqual(closed);
-      await expect(registry.updateSessionStatus(alice, session_id, 'active')).rejects.toMatchObject({
-        code: 'conflict',
-      });
-      await expect(registry.openSession(alice, agentId, { session_id })).rejects.toMatchObject({
-        code: 'already_exists',
-      });
-      await expect(
+      await refused(registry.updateSessionStatus(alice, session_id, 'active'), 'conflict');
+      await refused(registry.openSession(alice, agentId, { session_id }), 'already_exists');
+      await refused(
         registry.putSession(alice, { session_id, agent_id: agentId, status: 'active' }),
-      ).rejects.toMatchObject({ code: 'conflict' });
+        'conflict',
+      );
     });
 
     it("can be created under the caller's id, and closed by a second PUT", async () => {
@@ -108,9 +103,10 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
       const session_id = '550e8400-e29b-41d4-a716-446655440000';
-      await expect(
+      await refused(
         registry.putSession(alice, { session_id, agent_id: agentId, status: 'closed' }),
-      ).rejects.toMatchObject({ code: 'conflict' });
+        'conflict',
+      );
       expect(await registry.putSession(alice, { session_id, agent_id: agentId })).toMatchObject({
         session_id,
         status: 'active',
@@ -205,7 +201,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
         await registry.openSession(alice, agentId);
         await registry.closeSession(alice, (await registry.openSession(alice, agentId)).session_id);
       }
-      await expect(registry.deleteAgent(alice, agentId)).rejects.toMatchObject({ code: 'conflict' });
+      await refused(registry.deleteAgent(alice, agentId), 'conflict');
       expect((await registry.listSessions(alice, agentId)).items).toHaveLength(20);
       await registry.updateAgentStatus(alice, agentId, 'error');
       await registry.deleteAgent(alice, agentId);

@@ -1,7 +1,7 @@
 /** Users, and the identities that speak for their agents. */
 import { userKey } from '../../identity/user-key.js';
 import { isoTime } from '../../core/text/iso-time.js';
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import {
   OneBench,
   type RegistryTarget,
@@ -15,31 +15,26 @@ import {
 
 export function userTests(runner: TestRunner, { name, open }: RegistryTarget): void {
   const { describe, it, expect } = runner;
+  const refused = refusals(expect);
 
   describe(`users on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
     it('have one spelling: upper-case hex and UUIDs become lower case, invalid ids are refused', async () => {
-      const opened = await bench.open();
-      const { registry } = opened;
+      const { registry } = await bench.open();
       const id = 'AB'.repeat(32);
       const { agent_id, user } = await registry.createAgent(userCaller(id), { name: 'scout' });
       expect(user).toBe(id.toLowerCase());
       expect((await registry.getAgent(userCaller(id.toLowerCase()), agent_id)).user).toBe(user);
       for (const nonsense of ['', 'a\nb', 'x'.repeat(257)]) {
-        await expect(registry.createAgent(userCaller(nonsense), { name: 'scout' })).rejects.toMatchObject({
-          code: 'invalid_request',
-        });
-        await expect(registry.listAgents(userCaller(nonsense))).rejects.toMatchObject({
-          code: 'invalid_request',
-        });
+        await refused(registry.createAgent(userCaller(nonsense), { name: 'scout' }), 'invalid_request');
+        await refused(registry.listAgents(userCaller(nonsense)), 'invalid_request');
       }
     });
 
     it('exist after their first write, under the readable id', async () => {
-      const opened = await bench.open();
-      const { registry } = opened;
-      await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
+      const { registry } = await bench.open();
+      await refused(registry.getUser(operator, 'alice'), 'not_found');
       await registry.createAgent(userCaller('alice'), { name: 'scout' });
       expect(await registry.getUser(operator, 'alice')).toMatchObject({
         user: 'alice',
@@ -57,35 +52,28 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       const second = await registry.listUsers(operator, { limit: 1, cursor: first.next_cursor as string });
       expect([...first.items, ...second.items]).toHaveLength(2);
       expect(second.next_cursor).toBeNull();
-      await expect(registry.listUsers(userCaller('alice'))).rejects.toMatchObject({ code: 'forbidden' });
-      await expect(registry.getUser(userCaller('alice'), 'bob')).rejects.toMatchObject({ code: 'not_found' });
-      await expect(
-        registry.putUser(userCaller('alice'), 'alice', { agents_max: 1_000 }),
-      ).rejects.toMatchObject({ code: 'forbidden' });
-      await expect(registry.putUser(operator, 'alice', { email: 'nonsense' })).rejects.toMatchObject({
-        code: 'invalid_request',
-      });
+      await refused(registry.listUsers(userCaller('alice')), 'forbidden');
+      await refused(registry.getUser(userCaller('alice'), 'bob'), 'not_found');
+      await refused(registry.putUser(userCaller('alice'), 'alice', { agents_max: 1_000 }), 'forbidden');
+      await refused(registry.putUser(operator, 'alice', { email: 'nonsense' }), 'invalid_request');
     });
 
     it('with a readable id cannot be reached by its hash, nor the other way round', async () => {
-      const opened = await bench.open();
-      const { registry } = opened;
+      const { registry } = await bench.open();
       await registry.createAgent(userCaller('alice'), { name: 'scout' });
       const twin = userCaller(userKey('alice').toString('hex'));
-      await expect(registry.createAgent(twin, { name: 'x' })).rejects.toMatchObject({ code: 'conflict' });
-      await expect(registry.listAgents(twin)).rejects.toMatchObject({ code: 'conflict' });
-      await expect(registry.putUser(operator, twin.user)).rejects.toMatchObject({ code: 'conflict' });
+      await refused(registry.createAgent(twin, { name: 'x' }), 'conflict');
+      await refused(registry.listAgents(twin), 'conflict');
+      await refused(registry.putUser(operator, twin.user), 'conflict');
       await registry.createAgent(userCaller(userKey('bob').toString('hex')), { name: 'scout' });
-      await expect(registry.createAgent(userCaller('bob'), { name: 'x' })).rejects.toMatchObject({
-        code: 'conflict',
-      });
+      await refused(registry.createAgent(userCaller('bob'), { name: 'x' }), 'conflict');
     });
 
     it('update `last seen` only once in a while', async () => {
       const opened = await bench.open();
       const { registry, clock } = opened;
       await registry.recordUserCall(alice);
-      await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
+      await refused(registry.getUser(operator, 'alice'), 'not_found');
       const { last_seen_at } = await registry.putUser(operator, 'alice');
       clock.nowMs += 59_000;
       await registry.recordUserCall(alice);
@@ -107,13 +95,9 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       await linkIdentity(opened, alice, agent_id, 'key-1');
       await linkIdentity(opened, alice, agent_id, 'key-1');
       expect((await registry.linkedAgent('key-1'))?.agent_id).toBe(agent_id);
-      await expect(linkIdentity(opened, bob, other.agent_id, 'key-1')).rejects.toMatchObject({
-        code: 'already_exists',
-      });
-      await expect(linkIdentity(opened, bob, agent_id, 'key-2')).rejects.toMatchObject({
-        code: 'not_found',
-      });
-      await expect(unlinkIdentity(opened, bob, 'key-1')).rejects.toMatchObject({ code: 'not_found' });
+      await refused(linkIdentity(opened, bob, other.agent_id, 'key-1'), 'already_exists');
+      await refused(linkIdentity(opened, bob, agent_id, 'key-2'), 'not_found');
+      await refused(unlinkIdentity(opened, bob, 'key-1'), 'not_found');
       await unlinkIdentity(opened, alice, 'key-1');
       expect(await registry.linkedAgent('key-1')).toBeNull();
       await linkIdentity(opened, bob, other.agent_id, 'key-1');

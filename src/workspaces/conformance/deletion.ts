@@ -1,5 +1,5 @@
 /** Deleted, restored, moved and purged workspaces and projects, on every backend. */
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
 import type { WorkspacesService } from '../service.js';
 import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
@@ -10,6 +10,7 @@ export function deletionTests(
   open: OpenBench,
 ): void {
   describe(`deleted workspaces and projects on ${backend}`, () => {
+    const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
     const ada = userCaller('ada');
@@ -33,7 +34,7 @@ export function deletionTests(
         () => service.getTask(ada, task!.id),
         () => service.claimTask(ada, projectId),
       ];
-      for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'not_found' });
+      for (const call of calls) await refused(call(), 'not_found');
       expect((await service.listWorkspaces(ada, { limit: 100 })).items.map(({ id }) => id)).not.toContain(
         workspaceId,
       );
@@ -44,7 +45,7 @@ export function deletionTests(
       await service.restoreWorkspace(ada, workspaceId);
       expect(await service.getTask(ada, task!.id)).toEqual(task);
       expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(1);
-      await expect(service.getProject(ada, gone.id)).rejects.toMatchObject({ code: 'not_found' });
+      await refused(service.getProject(ada, gone.id), 'not_found');
     });
 
     it('active_tasks counts the open tasks of live projects, through deletion, restoring and moves', async () => {
@@ -79,12 +80,11 @@ export function deletionTests(
     it('a project does not move to the workspace of another owner', async () => {
       const { projectId } = await makePlace(service, ada);
       const theirs = await service.createWorkspace(userCaller('bob'), { name: 'theirs' });
-      await expect(service.updateProject(ada, projectId, { workspace_id: theirs.id })).rejects.toMatchObject({
-        code: 'not_found',
-      });
-      await expect(
+      await refused(service.updateProject(ada, projectId, { workspace_id: theirs.id }), 'not_found');
+      await refused(
         service.updateProject(operatorCaller(), projectId, { workspace_id: theirs.id }),
-      ).rejects.toMatchObject({ code: 'not_found' });
+        'not_found',
+      );
     });
 
     it('a purge or a restore requires a deletion first, and a purge leaves no rows', async () => {
@@ -95,20 +95,16 @@ export function deletionTests(
       const tasks = await makeTasks(service, caller, sessionId, 30);
       await service.claimTask(caller, projectId);
       await service.updateSession(caller, sessionId, { status: 'active' });
-      await expect(service.purgeWorkspace(caller, workspaceId)).rejects.toMatchObject({
-        code: 'conflict',
+      await refused(service.purgeWorkspace(caller, workspaceId), 'conflict', {
         message: `The workspace ${workspaceId} is not deleted. Only a deleted workspace can be purged.`,
       });
-      await expect(service.restoreWorkspace(caller, workspaceId)).rejects.toMatchObject({
-        code: 'conflict',
+      await refused(service.restoreWorkspace(caller, workspaceId), 'conflict', {
         message: `The workspace ${workspaceId} is not deleted. Only a deleted workspace can be restored.`,
       });
       await service.deleteWorkspace(caller, workspaceId);
       await service.purgeWorkspace(caller, workspaceId);
-      await expect(service.getWorkspace(caller, workspaceId, { deleted: true })).rejects.toMatchObject({
-        code: 'not_found',
-      });
-      await expect(service.getTask(caller, tasks[0]!.id)).rejects.toMatchObject({ code: 'not_found' });
+      await refused(service.getWorkspace(caller, workspaceId, { deleted: true }), 'not_found');
+      await refused(service.getTask(caller, tasks[0]!.id), 'not_found');
       await bench.sweep();
       const stored = await bench.dump();
       for (const id of [workspaceId, projectId, second.id, sessionId, ...tasks.map((task) => task.id)])
@@ -120,7 +116,7 @@ export function deletionTests(
       const [task] = await makeTasks(service, ada, sessionId, 1);
       await service.deleteProject(ada, projectId);
       const namesake = await service.createProject(ada, workspaceId, { name: 'project' });
-      await expect(service.restoreProject(ada, projectId)).rejects.toMatchObject({ code: 'already_exists' });
+      await refused(service.restoreProject(ada, projectId), 'already_exists');
       await service.purgeProject(ada, projectId);
       await bench.sweep();
       const stored = await bench.dump();

@@ -1,5 +1,5 @@
 /** Questions of tasks to a person, on every backend: one of answer, expiry and cancellation happens. */
-import type { TestRunner } from '../../core/test-runner.js';
+import { type TestRunner, refusals } from '../../core/test-runner.js';
 import type { Claim } from '../model.js';
 import type { WorkspacesService } from '../service.js';
 import { type Bench, type OpenBench, makePlace, userCaller } from './bench.js';
@@ -10,6 +10,7 @@ export function questionTests(
   open: OpenBench,
 ): void {
   describe(`questions of tasks on ${backend}`, () => {
+    const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
     const ada = userCaller('ada', { agent: 'worker-1' });
@@ -108,9 +109,7 @@ export function questionTests(
         attempts: 0,
         claimed_by: null,
       });
-      await expect(service.heartbeatTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
-        code: 'fenced',
-      });
+      await refused(service.heartbeatTask(ada, task.id, { fence: lease.fence }), 'fenced');
       const waiting = service.claimTask({ ...ada, agent: 'worker-2' }, projectId, { wait: 30 });
       expect(await service.answerQuestion(person, task.id, { answer: 'Yes' })).toMatchObject({
         status: 'pending',
@@ -121,9 +120,7 @@ export function questionTests(
         task: { id: task.id, question: 'Now?', answer: 'Yes' },
         lease: { fence: 2 },
       });
-      await expect(service.completeTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
-        code: 'fenced',
-      });
+      await refused(service.completeTask(ada, task.id, { fence: lease.fence }), 'fenced');
     });
 
     it('a holder can give up its claim with the question, or with the same question again', async () => {
@@ -136,9 +133,7 @@ export function questionTests(
             status: 'input_required',
             claimed_by: null,
           });
-        await expect(service.heartbeatTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
-          code: 'fenced',
-        });
+        await refused(service.heartbeatTask(ada, task.id, { fence: lease.fence }), 'fenced');
         expect(await service.answerQuestion(person, task.id, { answer: 'Yes' })).toMatchObject({
           status: 'pending',
           attempts: 0,
@@ -158,9 +153,7 @@ export function questionTests(
       expect(failed.reason).toMatch(/expired without an answer: Now\?/);
       expect((await service.getTask(ada, next.id)).status).toBe('cancelled');
       expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
-      await expect(service.answerQuestion(person, task.id, { answer: 'Late' })).rejects.toMatchObject({
-        code: 'conflict',
-      });
+      await refused(service.answerQuestion(person, task.id, { answer: 'Late' }), 'conflict');
     });
 
     it('of many answers and cancellations at once exactly one happens', async () => {
@@ -181,9 +174,7 @@ export function questionTests(
     it('a cancelled question takes no answer, and an answered one does not expire', async () => {
       const cancelled = await ask({ expires_seconds: 100 });
       await service.cancelTask(ada, cancelled.task.id);
-      await expect(
-        service.answerQuestion(person, cancelled.task.id, { answer: 'Yes' }),
-      ).rejects.toMatchObject({ code: 'conflict' });
+      await refused(service.answerQuestion(person, cancelled.task.id, { answer: 'Yes' }), 'conflict');
       const answered = await ask({ expires_seconds: 100 });
       await service.answerQuestion(person, answered.task.id, { answer: 'Yes' });
       await service.completeTask(ada, answered.task.id, { fence: answered.lease.fence });
@@ -199,9 +190,7 @@ export function questionTests(
       const first = await service.answerQuestion(person, task.id, { answer: 'Yes' });
       const again = await service.answerQuestion(person, task.id, { answer: 'Yes' });
       expect(again.version).toBe(first.version);
-      await expect(service.answerQuestion(person, task.id, { answer: 'No' })).rejects.toMatchObject({
-        code: 'conflict',
-      });
+      await refused(service.answerQuestion(person, task.id, { answer: 'No' }), 'conflict');
       const second = await service.askQuestion(ada, task.id, { fence: lease.fence, question: 'Sure?' });
       expect(second).toMatchObject({ question: 'Sure?', answer: null, answered_by: null });
     });
@@ -213,32 +202,25 @@ export function questionTests(
         () => service.completeTask(ada, task.id, { fence }),
         () => service.failTask(ada, task.id, { fence }),
       ])
-        await expect(report()).rejects.toMatchObject({ code: 'conflict' });
+        await refused(report(), 'conflict');
       const signed = userCaller('ada', { kind: 'agent', agent: 'worker-1' });
-      await expect(service.answerQuestion(signed, task.id, { answer: 'Yes' })).rejects.toMatchObject({
-        code: 'forbidden',
-      });
+      await refused(service.answerQuestion(signed, task.id, { answer: 'Yes' }), 'forbidden');
       const readOnly = userCaller('ada', { scopes: { write: false, namespaces: null } });
-      await expect(service.answerQuestion(readOnly, task.id, { answer: 'Yes' })).rejects.toMatchObject({
-        code: 'forbidden',
-      });
-      await expect(
-        service.answerQuestion(userCaller('eve'), task.id, { answer: 'Yes' }),
-      ).rejects.toMatchObject({ code: 'not_found' });
+      await refused(service.answerQuestion(readOnly, task.id, { answer: 'Yes' }), 'forbidden');
+      await refused(service.answerQuestion(userCaller('eve'), task.id, { answer: 'Yes' }), 'not_found');
       const other = await service.createTask(ada, sessionId, { command: 'x' });
-      await expect(service.askQuestion(ada, other.id, { fence: 1, question: 'Now?' })).rejects.toMatchObject({
-        code: 'fenced',
-      });
-      await expect(
+      await refused(service.askQuestion(ada, other.id, { fence: 1, question: 'Now?' }), 'fenced');
+      await refused(
         service.askQuestion(ada, task.id, { fence, question: 'x'.repeat(101) }),
-      ).rejects.toMatchObject({ code: 'invalid_request' });
+        'invalid_request',
+      );
     });
 
     it('a deleted session takes its open questions with it', async () => {
       const { task, sessionId, workspaceId } = await ask({ expires_seconds: 100 });
       await service.deleteSession(ada, sessionId);
       await pass(101);
-      await expect(service.getTask(ada, task.id)).rejects.toMatchObject({ code: 'not_found' });
+      await refused(service.getTask(ada, task.id), 'not_found');
       expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
     });
   });

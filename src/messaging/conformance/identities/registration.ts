@@ -1,12 +1,14 @@
 /** Registration: one identity for each key, and the exact errors for invalid input. */
 import { type TestRunner } from '../../../core/test-runner.js';
 import { Agent, type Backend, type MessagingServer } from '../kit/server.js';
-import { unknownId, refusal } from '../kit/requests.js';
+import { unknownId, refusal, refusals } from '../kit/requests.js';
 
 export function registrationTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
+  const isRefused = refusals(expect);
+
   describe(`registration on ${backend.name}`, () => {
     let server: MessagingServer;
     let ann: Agent;
@@ -68,30 +70,20 @@ export function registrationTests(
         ['text', 'invalid JSON body'],
       ];
       for (const [body, error] of cases)
-        expect(refusal(await server.ask('POST', '/register', { body })), JSON.stringify(body)).toEqual([
-          400,
-          { error },
-        ]);
-      expect(refusal(await server.ask('POST', '/register', { raw: '{"public_key":' }))).toEqual([
-        400,
-        { error: 'invalid JSON body' },
-      ]);
-      expect(
-        refusal(
-          await server.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
-        ),
-      ).toEqual([415, { error: 'content-type must be application/json' }]);
-      expect(
-        refusal(await server.ask('POST', '/register', { raw: `{"x":"${'x'.repeat(70_000)}"}` })),
-      ).toEqual([413, { error: 'request body too large' }]);
-      expect(refusal(await server.ask('GET', '/who/nobody'))).toEqual([
-        400,
-        { error: 'invalid agent ID format' },
-      ]);
-      expect(refusal(await server.ask('GET', `/who/${unknownId}`))).toEqual([
-        404,
-        { error: 'agent not found' },
-      ]);
+        isRefused(await server.ask('POST', '/register', { body }), 400, error, JSON.stringify(body));
+      isRefused(await server.ask('POST', '/register', { raw: '{"public_key":' }), 400, 'invalid JSON body');
+      isRefused(
+        await server.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
+        415,
+        'content-type must be application/json',
+      );
+      isRefused(
+        await server.ask('POST', '/register', { raw: `{"x":"${'x'.repeat(70_000)}"}` }),
+        413,
+        'request body too large',
+      );
+      isRefused(await server.ask('GET', '/who/nobody'), 400, 'invalid agent ID format');
+      isRefused(await server.ask('GET', `/who/${unknownId}`), 404, 'agent not found');
     });
 
     it('reads field names in any case and ignores unknown ones', async () => {
@@ -110,10 +102,11 @@ export function registrationTests(
       const { json } = await server.ask('POST', '/register', { raw: body, headers });
       expect((await server.ask('GET', `/who/${json.id}`)).json.proven).toBe(true);
       const { 'x-aicq-agent': __, ...forged } = bob.headers(body);
-      expect(refusal(await server.ask('POST', '/register', { raw: body, headers: forged }))).toEqual([
+      isRefused(
+        await server.ask('POST', '/register', { raw: body, headers: forged }),
         401,
-        { error: 'invalid signature' },
-      ]);
+        'invalid signature',
+      );
     });
   });
 }

@@ -1,5 +1,6 @@
 /** Requests and refusals that several suites share. */
 import { operatorCaller } from '../../../core/caller.js';
+import type { Expect } from '../../../core/test-runner.js';
 import { Agent, type Answer, type MessagingServer } from './server.js';
 import { writtenPort } from './written-port.js';
 
@@ -10,12 +11,23 @@ export function refusal(answer: Answer): [number, unknown] {
   return [answer.status, answer.json];
 }
 
+/** The bodies of a page of messages. */
+export function bodiesOf({ json }: Answer): string[] {
+  return json.messages.map(({ body }) => body);
+}
+
+/** A check that an answer is AICQ's refusal with this status and this sentence. */
+export function refusals(expect: Expect) {
+  return ({ status, json }: Answer, expected: number, error: string, about?: string): void =>
+    expect([status, json], about).toEqual([expected, { error }]);
+}
+
 export function postOnce(agent: Agent): Promise<Answer> {
   return agent.ask('POST', '/room/global', { body: { body: 'x' } });
 }
 
-export async function send(from: Agent, to: string, body: unknown): Promise<[number, unknown]> {
-  return refusal(await from.ask('POST', `/dm/${to}`, { body }));
+export function send(from: Agent, to: string, body: unknown): Promise<Answer> {
+  return from.ask('POST', `/dm/${to}`, { body });
 }
 
 export function forwardedFrom(address: string): Record<string, string> {

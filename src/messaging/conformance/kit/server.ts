@@ -232,15 +232,24 @@ export class Agent {
 }
 
 /** A server for one test. */
-export async function withServer(
+export async function onServer(
   backend: Backend,
-  options: Parameters<Backend['open']>[0],
-  work: (server: MessagingServer, agent: Agent) => Promise<void>,
+  options: MessagingServerOptions,
+  work: (server: MessagingServer) => Promise<void>,
 ): Promise<void> {
   const server = await backend.open(options);
   try {
-    await work(server, await server.agent());
+    await work(server);
   } finally {
     await server.close();
   }
+}
+
+/** A server for one test, with an agent. */
+export function withServer(
+  backend: Backend,
+  options: MessagingServerOptions,
+  work: (server: MessagingServer, agent: Agent) => Promise<void>,
+): Promise<void> {
+  return onServer(backend, options, async (server) => work(server, await server.agent()));
 }

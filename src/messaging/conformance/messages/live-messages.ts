@@ -2,12 +2,14 @@
 import { type TestRunner, eventually } from '../../../core/test-runner.js';
 import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
-import { credentials, refusal } from '../kit/requests.js';
+import { credentials, refusals, bodiesOf } from '../kit/requests.js';
 
 export function liveMessageTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
+  const isRefused = refusals(expect);
+
   describe(`streams of messages on ${backend.name}`, () => {
     let server: MessagingServer;
     let ann: Agent;
@@ -76,10 +78,7 @@ export function liveMessageTests(
       await again.until(2);
       expect(again.messages.map(({ data }) => data.body).toSorted()).toEqual(['c', 'd']);
       again.close();
-      expect(refusal(await server.ask('GET', '/stream'))).toEqual([
-        400,
-        { error: "query parameter 'rooms' is required" },
-      ]);
+      isRefused(await server.ask('GET', '/stream'), 400, "query parameter 'rooms' is required");
     });
 
     it('a stream of several rooms names the room of each message, also while others read that room', async () => {
@@ -118,11 +117,11 @@ export function liveMessageTests(
       const { ts } = await ann.post(room, 'known');
       const waiting = server.ask('GET', `/room/${room}?after=${ts}&wait=30`);
       await ann.post(room, 'news');
-      expect((await waiting).json.messages.map(({ body }: { body: string }) => body)).toEqual(['news']);
+      expect(bodiesOf(await waiting)).toEqual(['news']);
       const eve = await server.agent();
       const inbox = eve.ask('GET', '/dm?pending=1&wait=30');
       await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'for you' } });
-      expect((await inbox).json.messages.map(({ body }: { body: string }) => body)).toEqual(['for you']);
+      expect(bodiesOf(await inbox)).toEqual(['for you']);
       expect(
         (await server.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
       ).toEqual([]);
@@ -155,7 +154,7 @@ export function liveMessageTests(
           body: { to, body: 'the first' },
         });
       for (const answer of [await reads, await pends])
-        expect(answer.json.items.map(({ body }: { body: string }) => body)).toEqual(['the first']);
+        expect(answer.json.items.map(({ body }) => body)).toEqual(['the first']);
       // The stream ends, and its reader connects again from its position.
       await eventually(() => stream.ended, Boolean);
       const again = await Stream.open(`${server.url}/v1/inbox`, {

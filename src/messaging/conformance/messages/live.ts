@@ -1,6 +1,6 @@
 /** Streams and waits on every backend, from any position, and while messages are deleted. */
 import { type TestRunner, eventually } from '../../../core/test-runner.js';
-import { type Backend, type Agent, MessagingServer, roomy } from '../kit/server.js';
+import { type Backend, type Agent, MessagingServer, roomy, onServer } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 
 /** Later than any time that fits into six bytes. */
@@ -109,37 +109,38 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     it('an open stream continues after its last message has expired', async () => {
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
-      const server = await backend.open({
-        limits: { ...roomy, messageRetentionSeconds: 3_600, directRetentionSeconds: 3_600 },
-        clock,
-      });
-      try {
-        const ann = await server.agent();
-        const post = (path: string, text: string) => {
-          const raw = JSON.stringify({ body: text });
-          return server.ask('POST', path, { raw, headers: ann.headers(raw, { timestamp: clock() }) });
-        };
-        const follow = (path: string) =>
-          Stream.open(`${server.url}${path}`, ann.headers('', { timestamp: clock() }));
-        for (const [place, path] of [
-          [`/room/${await server.room(ann)}`, undefined],
-          [`/dm/${ann.id}`, '/dm/stream'],
-        ] as const) {
-          const streamPath = path ?? `${place}/stream`;
-          const first = await follow(streamPath);
-          expect((await post(place, 'old')).status).toBe(201);
-          await first.until(1);
-          offsetMs += 7_200_000;
-          const second = await follow(streamPath);
-          expect((await server.ask('GET', '/livez')).status).toBe(200);
-          expect((await post(place, 'new')).status).toBe(201);
-          await Promise.all([first.until(2), second.until(1)]);
-          first.close();
-          second.close();
-        }
-      } finally {
-        await server.close();
-      }
+      await onServer(
+        backend,
+        {
+          limits: { ...roomy, messageRetentionSeconds: 3_600, directRetentionSeconds: 3_600 },
+          clock,
+        },
+        async (server) => {
+          const ann = await server.agent();
+          const post = (path: string, text: string) => {
+            const raw = JSON.stringify({ body: text });
+            return server.ask('POST', path, { raw, headers: ann.headers(raw, { timestamp: clock() }) });
+          };
+          const follow = (path: string) =>
+            Stream.open(`${server.url}${path}`, ann.headers('', { timestamp: clock() }));
+          for (const [place, path] of [
+            [`/room/${await server.room(ann)}`, undefined],
+            [`/dm/${ann.id}`, '/dm/stream'],
+          ] as const) {
+            const streamPath = path ?? `${place}/stream`;
+            const first = await follow(streamPath);
+            expect((await post(place, 'old')).status).toBe(201);
+            await first.until(1);
+            offsetMs += 7_200_000;
+            const second = await follow(streamPath);
+            expect((await server.ask('GET', '/livez')).status).toBe(200);
+            expect((await post(place, 'new')).status).toBe(201);
+            await Promise.all([first.until(2), second.until(1)]);
+            first.close();
+            second.close();
+          }
+        },
+      );
     });
   });
 }

@@ -2,12 +2,14 @@
 import { verifySignature } from '../../../identity/signatures.js';
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Agent, type Answer, type Backend, type MessagingServer } from '../kit/server.js';
-import { secret, refusal, registered } from '../kit/requests.js';
+import { secret, registered, refusals } from '../kit/requests.js';
 
 export function messageTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
+  const isRefused = refusals(expect);
+
   describe(`messages on ${backend.name}`, () => {
     let server: MessagingServer;
     let ann: Agent;
@@ -30,7 +32,7 @@ export function messageTests(
         let query = '';
         for (;;) {
           const page = (await server.ask('GET', `/room/${room}?limit=10${query}`)).json;
-          ids.push(...page.messages.map(({ id }: { id: string }) => id));
+          ids.push(...page.messages.map(({ id }) => id));
           if (!page.has_more) return ids;
           query = next(page);
         }
@@ -41,16 +43,13 @@ export function messageTests(
       let after = 1;
       for (let page; page === undefined || page.has_more; after = page.messages[0].ts) {
         page = (await server.ask('GET', `/room/${room}?limit=10&after=${after}`)).json;
-        forward.push(...page.messages.map(({ id }: { id: string }) => id).toReversed());
+        forward.push(...page.messages.map(({ id }) => id).toReversed());
       }
       expect(forward.toReversed()).toEqual(expected);
       expect((await server.ask('GET', `/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(
         25,
       );
-      expect(refusal(await server.ask('GET', `/room/${room}?cursor=x`))).toEqual([
-        400,
-        { error: 'invalid cursor' },
-      ]);
+      isRefused(await server.ask('GET', `/room/${room}?cursor=x`), 400, 'invalid cursor');
     });
 
     it('have strictly increasing times, also for concurrent posts, and ids that contain the time', async () => {
@@ -60,11 +59,11 @@ export function messageTests(
       expect(new Set(posted.map(({ ts }) => ts)).size).toBe(200);
       const page = (await server.ask('GET', `/room/${room}?limit=200`)).json;
       const byTime = posted.toSorted((a, b) => b.ts - a.ts).map(({ id, ts }) => ({ id, ts }));
-      expect(page.messages.map(({ id, ts }: { id: string; ts: number }) => ({ id, ts }))).toEqual(byTime);
+      expect(page.messages.map(({ id, ts }) => ({ id, ts }))).toEqual(byTime);
       expect(posted.toSorted((a, b) => (a.id < b.id ? 1 : -1)).map(({ id }) => id)).toEqual(
         byTime.map(({ id }) => id),
       );
-      expect(new Set(page.messages.map(({ body }: { body: string }) => body)).size).toBe(200);
+      expect(new Set(page.messages.map(({ body }) => body)).size).toBe(200);
     });
 
     it('are stored exactly, in every script', async () => {
@@ -80,7 +79,7 @@ export function messageTests(
       const room = await server.room(ann);
       for (const text of texts) await ann.post(room, text);
       const page = (await server.ask('GET', `/room/${room}`)).json;
-      expect(page.messages.map(({ body }: { body: string }) => body).toReversed()).toEqual(
+      expect(page.messages.map(({ body }) => body).toReversed()).toEqual(
         texts.map((text) => Buffer.from(text).toString()),
       );
     });
@@ -88,25 +87,17 @@ export function messageTests(
     it('must have 1 to 4096 bytes and a parent in the same room', async () => {
       const [room, other] = [await server.room(ann), await server.room(ann)];
       const elsewhere = await ann.post(other, 'elsewhere');
-      const refused = async (body: unknown) => refusal(await ann.ask('POST', `/room/${room}`, { body }));
-      expect(await refused({})).toEqual([400, { error: 'body is required' }]);
-      expect(await refused({ body: '' })).toEqual([400, { error: 'body is required' }]);
-      expect(await refused({ body: 'x'.repeat(4097) })).toEqual([
+      const tryPost = (body: unknown) => ann.ask('POST', `/room/${room}`, { body });
+      isRefused(await tryPost({}), 400, 'body is required');
+      isRefused(await tryPost({ body: '' }), 400, 'body is required');
+      isRefused(await tryPost({ body: 'x'.repeat(4097) }), 422, 'body too long (max 4096 bytes)');
+      isRefused(await tryPost({ body: 'é'.repeat(2049) }), 422, 'body too long (max 4096 bytes)');
+      isRefused(
+        await tryPost({ body: 'x', pid: elsewhere.id }),
         422,
-        { error: 'body too long (max 4096 bytes)' },
-      ]);
-      expect(await refused({ body: 'é'.repeat(2049) })).toEqual([
-        422,
-        { error: 'body too long (max 4096 bytes)' },
-      ]);
-      expect(await refused({ body: 'x', pid: elsewhere.id })).toEqual([
-        422,
-        { error: 'parent message not found in this room' },
-      ]);
-      expect(await refused({ body: 'x', pid: 'nonsense' })).toEqual([
-        422,
-        { error: 'parent message not found in this room' },
-      ]);
+        'parent message not found in this room',
+      );
+      isRefused(await tryPost({ body: 'x', pid: 'nonsense' }), 422, 'parent message not found in this room');
       expect(
         (await ann.ask('POST', `/room/${room}`, { raw: `{"body":"${'\\u0041'.repeat(4096)}"}` })).status,
       ).toBe(201);
@@ -127,7 +118,7 @@ export function messageTests(
       const grandchild = await ann.post(room, 'grandchild', { pid: child.id });
       for (const from of [root.id, child.id, grandchild.id]) {
         const thread = (await server.ask('GET', `/room/${room}/${from}/thread`)).json;
-        expect([thread.root, thread.messages.map(({ body }: { body: string }) => body)]).toEqual([
+        expect([thread.root, thread.messages.map(({ body }) => body)]).toEqual([
           root.id,
           ['root', 'child', 'grandchild'],
         ]);
@@ -136,10 +127,7 @@ export function messageTests(
       const second = (
         await server.ask('GET', `/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`)
       ).json;
-      expect([first.has_more, second.messages.map(({ body }: { body: string }) => body)]).toEqual([
-        true,
-        ['grandchild'],
-      ]);
+      expect([first.has_more, second.messages.map(({ body }) => body)]).toEqual([true, ['grandchild']]);
       expect((await server.ask('GET', `/room/${room}/${child.id}`)).json).toEqual({
         id: child.id,
         from: bob.id,
@@ -152,26 +140,17 @@ export function messageTests(
     it('can be deleted only by their author, and then appear nowhere', async () => {
       const room = await server.room(ann);
       const { id } = await ann.post(room, 'regrettable words');
-      expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
-        403,
-        { error: 'can only delete your own messages' },
-      ]);
-      expect(refusal(await server.ask('DELETE', `/room/${room}/${id}`))).toEqual([
-        401,
-        { error: 'missing auth headers' },
-      ]);
+      isRefused(await bob.ask('DELETE', `/room/${room}/${id}`), 403, 'can only delete your own messages');
+      isRefused(await server.ask('DELETE', `/room/${room}/${id}`), 401, 'missing auth headers');
       const deleted = await ann.ask('DELETE', `/room/${room}/${id}`, {
         headers: { 'content-type': 'application/json' },
       });
       expect([deleted.status, deleted.text]).toEqual([204, '']);
-      expect(refusal(await ann.ask('DELETE', `/room/${room}/${id}`))).toEqual([
-        404,
-        { error: 'message not found' },
-      ]);
+      isRefused(await ann.ask('DELETE', `/room/${room}/${id}`), 404, 'message not found');
       expect((await server.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
       expect((await server.ask('GET', '/find?q=regrettable')).json.results).toEqual([]);
       const { channels } = (await server.ask('GET', '/channels?limit=100')).json;
-      expect(channels.find((channel: { id: string }) => channel.id === room)?.message_count).toBe(1);
+      expect(channels.find((channel) => channel.id === room)?.message_count).toBe(1);
     });
 
     it('contain the signature of their author, of either scheme', async () => {
@@ -196,10 +175,7 @@ export function messageTests(
         ).toBe(true);
         expect(JSON.parse(message.proof.request).body).toBe(message.body);
       }
-      expect(page.messages.map(({ proof }: { proof: { request: string } }) => proof.request)).toEqual([
-        body,
-        raw,
-      ]);
+      expect(page.messages.map(({ proof }) => proof.request)).toEqual([body, raw]);
       expect((await server.ask('GET', `/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
     });
 

@@ -2,12 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
-import { refusal } from '../kit/requests.js';
+import { refusal, refusals } from '../kit/requests.js';
 
 export function searchTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
+  const isRefused = refusals(expect);
+
   describe(`search on ${backend.name}`, () => {
     let server: MessagingServer;
     let ann: Agent;
@@ -26,7 +28,7 @@ export function searchTests(
       const three = await ann.post(room, `${tag} 機械学習のモデル привет_мир`);
       const find = async (query: string) =>
         (await server.ask('GET', `/find?q=${encodeURIComponent(query)}`)).json;
-      const ids = async (query: string) => (await find(query)).results.map(({ id }: { id: string }) => id);
+      const ids = async (query: string) => (await find(query)).results.map(({ id }) => id);
       expect(await ids(tag)).toEqual([three.id, two.id, one.id]);
       expect(await ids(`hello ${tag}`)).toEqual([two.id, one.id]);
       expect(await ids(`${tag} hello world`)).toEqual([one.id]);
@@ -57,7 +59,7 @@ export function searchTests(
       const wanted = await ann.post(here, `${tag} wanted`);
       for (let index = 0; index < 5; index += 1) await ann.post(there, `${tag} elsewhere ${index}`);
       const ids = async (query: string) =>
-        (await server.ask('GET', `/find?q=${tag}&${query}`)).json.results.map(({ id }: { id: string }) => id);
+        (await server.ask('GET', `/find?q=${tag}&${query}`)).json.results.map(({ id }) => id);
       expect(await ids(`room=${here}&limit=1`)).toEqual([wanted.id]);
       expect(await ids(`room=${here}`)).toEqual([wanted.id, old.id]);
       expect(await ids(`room=${here}&after=${old.ts}`)).toEqual([wanted.id]);
@@ -66,18 +68,9 @@ export function searchTests(
     });
 
     it('refuses invalid queries, and finds nothing without an indexed word', async () => {
-      expect(refusal(await server.ask('GET', '/find'))).toEqual([
-        400,
-        { error: "query parameter 'q' is required" },
-      ]);
-      expect(refusal(await server.ask('GET', `/find?q=${'x'.repeat(101)}`))).toEqual([
-        400,
-        { error: 'query too long (max 100 chars)' },
-      ]);
-      expect(refusal(await server.ask('GET', '/find?q=hello&room=x'))).toEqual([
-        400,
-        { error: 'invalid room ID format' },
-      ]);
+      isRefused(await server.ask('GET', '/find'), 400, "query parameter 'q' is required");
+      isRefused(await server.ask('GET', `/find?q=${'x'.repeat(101)}`), 400, 'query too long (max 100 chars)');
+      isRefused(await server.ask('GET', '/find?q=hello&room=x'), 400, 'invalid room ID format');
       expect(refusal(await server.ask('GET', '/find?q=a+b'))).toEqual([
         200,
         { query: 'a b', results: [], total: 0 },

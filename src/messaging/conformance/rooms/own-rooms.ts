@@ -1,7 +1,7 @@
 /** Rooms of a user on every backend: who sees them, what a name means, keys, and how long messages are kept. */
 import { type TestRunner, eventually } from '../../../core/test-runner.js';
 import { credentials, secret } from '../kit/requests.js';
-import { type Answer, type Backend, type MessagingServer, roomy } from '../kit/server.js';
+import { type Answer, type Backend, type MessagingServer, roomy, onServer } from '../kit/server.js';
 
 type Headers = Record<string, string>;
 
@@ -111,8 +111,7 @@ export function ownRoomTests(
     });
 
     it('with a key count against the rate, also in a commit, before their keys are hashed', async () => {
-      const few = await backend.open({ limits: { ...roomy, roomsCreatedPerHourMax: 3 } });
-      try {
+      await onServer(backend, { limits: { ...roomy, roomsCreatedPerHourMax: 3 } }, async (few) => {
         const headers = await credentials(few, 'ada', 'scout');
         const ask = (names: readonly string[]) =>
           few.ask('POST', '/v1/commit', {
@@ -124,9 +123,7 @@ export function ownRoomTests(
         expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
         const listed = await few.ask('GET', '/v1/rooms?public=false', { headers });
         expect(listed.json.items.map(({ name }) => name)).toEqual(['a', 'b']);
-      } finally {
-        await few.close();
-      }
+      });
     });
 
     it('come first under their name, and a message never goes to a public room of others', async () => {
@@ -292,8 +289,7 @@ export function ownRoomTests(
 
   it(`rooms of a user keep messages 30 days, public rooms one, on ${backend.name}`, async () => {
     let offsetMs = 0;
-    const server = await backend.open({ limits: roomy, clock: () => Date.now() + offsetMs });
-    try {
+    await onServer(backend, { limits: roomy, clock: () => Date.now() + offsetMs }, async (server) => {
       const ada = await credentials(server, 'ada', 'scout');
       for (const [name, more] of [
         ['own', {}],
@@ -322,8 +318,6 @@ export function ownRoomTests(
       expect(await kept(30 * dayMs - 60_000)).toEqual(['own', 'year']);
       expect(await kept(30 * dayMs + 60_000)).toEqual(['year']);
       expect(await kept(366 * dayMs)).toEqual([]);
-    } finally {
-      await server.close();
-    }
+    });
   });
 }

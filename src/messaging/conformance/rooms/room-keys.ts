@@ -1,13 +1,12 @@
 /** Wrong room keys. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Backend, roomy } from '../kit/server.js';
+import { type Backend, roomy, onServer } from '../kit/server.js';
 import { secret } from '../kit/requests.js';
 
 export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`room keys on ${backend.name}`, () => {
     it('are limited in wrong guesses, also concurrent ones; a right key is never counted', async () => {
-      const server = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
-      try {
+      await onServer(backend, { limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } }, async (server) => {
         const ann = await server.agent();
         const rooms = await Promise.all(
           Array.from({ length: 5 }, (_, index) => server.room(ann, `den${index}`, `${secret} ${index}`)),
@@ -23,9 +22,7 @@ export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Back
         );
         expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
         expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
-      } finally {
-        await server.close();
-      }
+      });
     });
   });
 }

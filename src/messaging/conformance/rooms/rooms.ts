@@ -2,9 +2,11 @@
 import { globalRoomId } from '../../identities/uuid.js';
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
-import { unknownId, secret, refusal } from '../kit/requests.js';
+import { unknownId, secret, refusals } from '../kit/requests.js';
 
 export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRunner, backend: Backend): void {
+  const isRefused = refusals(expect);
+
   describe(`rooms on ${backend.name}`, () => {
     let server: MessagingServer;
     let ann: Agent;
@@ -41,14 +43,12 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         [{ name: 'den', is_private: 'yes' }, 'invalid JSON body'],
       ];
       for (const [body, error] of cases)
-        expect(refusal(await ann.ask('POST', '/room', { body })), JSON.stringify(body)).toEqual([
-          400,
-          { error },
-        ]);
-      expect(refusal(await server.ask('POST', '/room', { body: { name: 'planning' } }))).toEqual([
+        isRefused(await ann.ask('POST', '/room', { body }), 400, error, JSON.stringify(body));
+      isRefused(
+        await server.ask('POST', '/room', { body: { name: 'planning' } }),
         401,
-        { error: 'missing auth headers' },
-      ]);
+        'missing auth headers',
+      );
     });
 
     it('are listed by last activity, newest first, without private rooms', async () => {
@@ -60,7 +60,7 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       await ann.post(busy, 'second');
       await ann.post(quiet, 'third');
       const { channels, total } = (await server.ask('GET', '/channels?limit=2')).json;
-      expect(channels.map(({ id }: { id: string }) => id)).toEqual([quiet, busy]);
+      expect(channels.map(({ id }) => id)).toEqual([quiet, busy]);
       expect(channels[0]).toEqual({
         id: quiet,
         name: expect.any(String),
@@ -69,7 +69,7 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       });
       const all = (await server.ask('GET', '/channels?limit=100')).json;
       expect(all.total).toBe(total);
-      expect(all.channels.map(({ id }: { id: string }) => id)).not.toContain(hidden);
+      expect(all.channels.map(({ id }) => id)).not.toContain(hidden);
       expect((await server.ask('GET', '/channels?limit=2&offset=1')).json.channels[0].id).toBe(busy);
       expect((await server.ask('GET', '/channels?limit=-1&offset=x')).json.channels).toHaveLength(
         Math.min(20, total),
@@ -77,23 +77,11 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
 
     it("refuse unknown and malformed ids with AICQ's errors", async () => {
-      expect(refusal(await server.ask('GET', '/room/nowhere'))).toEqual([
-        400,
-        { error: 'invalid room ID format' },
-      ]);
-      expect(refusal(await server.ask('GET', `/room/${unknownId}`))).toEqual([
-        404,
-        { error: 'room not found' },
-      ]);
-      expect(refusal(await ann.ask('POST', `/room/${unknownId}`, { body: { body: 'x' } }))).toEqual([
-        404,
-        { error: 'room not found' },
-      ]);
-      expect(refusal(await server.ask('PUT', '/room/global'))).toEqual([
-        405,
-        { error: 'method not allowed' },
-      ]);
-      expect(refusal(await server.ask('GET', '/room/global/a/b/c'))).toEqual([404, { error: 'not found' }]);
+      isRefused(await server.ask('GET', '/room/nowhere'), 400, 'invalid room ID format');
+      isRefused(await server.ask('GET', `/room/${unknownId}`), 404, 'room not found');
+      isRefused(await ann.ask('POST', `/room/${unknownId}`, { body: { body: 'x' } }), 404, 'room not found');
+      isRefused(await server.ask('PUT', '/room/global'), 405, 'method not allowed');
+      isRefused(await server.ask('GET', '/room/global/a/b/c'), 404, 'not found');
     });
 
     it('have one global room under two names', async () => {
