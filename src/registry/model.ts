@@ -13,21 +13,14 @@ export const agentStateBytes = {
 
 export type AgentState = keyof typeof agentStateBytes;
 
-export const agentStates: readonly AgentState[] = [
-  'provisioning',
-  'running',
-  'idle',
-  'hibernating',
-  'stopping',
-  'stopped',
-  'error',
-];
+// The keys of an object are its own names.
+export const agentStates = Object.keys(agentStateBytes) as readonly AgentState[];
 
 export const sessionStatusBytes = { active: 1, closed: 2 } as const;
 
 export type SessionStatus = keyof typeof sessionStatusBytes;
 
-export const sessionStatuses: readonly SessionStatus[] = ['active', 'closed'];
+export const sessionStatuses = Object.keys(sessionStatusBytes) as readonly SessionStatus[];
 
 export interface AgentSpecRecord {
   cpu_millicores: number;

@@ -1,5 +1,6 @@
 /** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
 import { type Caller, requireWriteScope } from '../core/caller.js';
+import { given } from '../core/given.js';
 import type { Step } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
@@ -212,12 +213,4 @@ export class RegistrySteps {
 /** The preconditions that a caller sends with a write. */
 function guardOf(caller: Caller, options: WriteOptions = {}): WriteGuard {
   return { fence: caller.fence, ifVersion: options.ifVersion };
-}
-
-/** Only the fields that were given: an undefined one must not hide a default. */
-function given<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
-  // Object.fromEntries forgets which keys it had; they are some of T's, without the undefined ones.
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [Name in keyof T]?: Exclude<T[Name], undefined>;
-  };
 }

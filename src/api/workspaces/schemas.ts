@@ -1,108 +1,20 @@
 /** The schemas of workspaces, projects, work sessions and tasks. */
 import { z } from 'zod';
+import {
+  claimSchema,
+  heartbeatSchema,
+  listedTaskSchema,
+  projectSchema,
+  sessionSchema,
+  taskSchema,
+  workspaceSchema,
+} from '../../workspaces/records.js';
 import * as input from '../../workspaces/schemas.js';
 import { pageOf, pageQuery, pathSegment, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import type { projects, sessions, tasks, workspaces } from './operations.js';
 
-const { workspaceId, projectId, sessionId, taskId, count, seconds, jsonObject } = input;
-const time = z.iso.datetime();
-
-// Records in answers.
-
-const versioned = { created_at: time, updated_at: time, version: z.int().min(1) };
-
-const workspaceSchema = z.object({
-  id: workspaceId,
-  name: z.string(),
-  project_path: z.string(),
-  status: input.workspaceStatus,
-  owner_id: z.string(),
-  claude_key: z.string().nullable().describe('A mask, or null if there is no key'),
-  active_tasks: count.describe('Tasks of its live projects that have not ended'),
-  ...versioned,
-  deleted_at: time.nullable(),
-});
-
-const projectSchema = z.object({
-  id: projectId,
-  workspace_id: workspaceId,
-  name: z.string(),
-  path: z.string(),
-  description: z.string(),
-  git_url: z.string(),
-  git_branch: z.string(),
-  language: z.string(),
-  status: input.workspaceStatus,
-  config: jsonObject.describe('Secrets are replaced by masks'),
-  git_info: jsonObject,
-  ...versioned,
-  deleted_at: time.nullable(),
-});
-
-const sessionSchema = z.object({
-  id: sessionId,
-  project_id: projectId,
-  agent_id: z.string().nullable(),
-  process_id: z.int().nullable(),
-  status: input.sessionStatus,
-  started_at: time.nullable(),
-  ended_at: time.nullable(),
-  last_active: time,
-  metadata: jsonObject,
-  command_count: count,
-  bytes_in: count,
-  bytes_out: count,
-  error_count: count,
-  max_idle_time: seconds.describe('Seconds; 0 means no limit'),
-  max_lifetime: seconds.describe('Seconds; 0 means no limit'),
-  ...versioned,
-});
-
-const taskSchema = z.object({
-  id: taskId,
-  session_id: sessionId,
-  command: z.string(),
-  status: input.taskStatus,
-  output: z.string().nullable(),
-  error: z.string().nullable(),
-  started_at: time.nullable(),
-  completed_at: time.nullable(),
-  bytes_in: count,
-  bytes_out: count,
-  duration: z.number().nullable().describe('Seconds from start to end'),
-  depends_on: z.array(taskId),
-  priority: z.int().describe('A task with a higher priority is claimed first'),
-  claimed_by: z.string().nullable(),
-  attempts: count.describe('Attempts that ended without a result'),
-  max_attempts: count,
-  reason: z.string().nullable().describe('Why the task returned to the queue or ended'),
-  labels: z.array(z.string()),
-  run_at: time
-    .nullable()
-    .describe('The task is not claimed before this time. Null as soon as the time is reached'),
-  retry: z
-    .object({ base_seconds: z.number(), max_seconds: z.number() })
-    .nullable()
-    .describe('The pause after a failed attempt, doubled with each attempt'),
-  question: z.string().nullable().describe('The last question of a holder to a person'),
-  asked_at: time.nullable(),
-  question_expires_at: time.nullable().describe('The task fails if there is no answer by then'),
-  answer: z.string().nullable(),
-  answered_at: time.nullable(),
-  answered_by: z.string().nullable(),
-  ...versioned,
-});
-const listedTaskSchema = taskSchema.extend({
-  project_id: projectId,
-  lease_expires_at: time
-    .nullable()
-    .describe('When the claim ends unless its holder renews it. Null if no agent holds the task'),
-});
-
-const leaseSchema = z.object({ fence: z.int(), expires_at: time });
-const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
-const heartbeatSchema = z.object({ lease: leaseSchema.extend({ holder: z.string() }) });
+const { sessionId, taskId } = input;
 
 const workspaceParams = z.object({
   workspace_id: pathSegment.describe('The name or the id (ws_…) of a workspace.'),

@@ -1,8 +1,9 @@
 /** The tool for advisory locks. */
+import { given } from '../../core/given.js';
 import { z } from 'zod';
 import { cursor, limit, nextCursor } from './fields.js';
 import { defineTool } from '../tool.js';
-import { given, required } from './tasks.js';
+import { required } from './tasks.js';
 
 const lock = z.looseObject({ name: z.string(), holder: z.string(), expires_at: z.string() });
 

@@ -1,4 +1,5 @@
 /** The tools for tasks of a project, which are claimed with a lease. */
+import { given } from '../../core/given.js';
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
@@ -285,13 +286,4 @@ export function required<Input extends { action?: string }, Name extends keyof I
       },
     );
   return value;
-}
-
-/** Only fields with a value. */
-export function given<Fields extends Record<string, unknown>>(
-  fields: Fields,
-): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [Name in keyof Fields]?: Exclude<Fields[Name], undefined>;
-  }; // fromEntries forgets the names.
 }

@@ -1,6 +1,6 @@
 /** The error of a failed claim check, the same on every backend. */
 import { StoaError } from '../../core/errors.js';
-import { type HeldTask, type LeaseEnd, renewLease } from './tasks.js';
+import { type HeldTask, type LeaseEnd, checkHolder } from './tasks.js';
 
 /**
  * Why a fencing number does not hold a task, or undefined. `held` is undefined if the task does not exist.
@@ -15,7 +15,7 @@ export function claimFailure(
   if (held === undefined)
     return new StoaError('fenced', `The task ${taskId} does not exist, so fence ${fence} is not valid.`);
   try {
-    renewLease(held, fence, nowMs, endOf);
+    checkHolder(held, fence, nowMs, endOf, null);
     return undefined;
   } catch (error) {
     if (error instanceof StoaError && error.code === 'fenced') return error;

@@ -9,7 +9,16 @@ import type { Task } from '../model.js';
 import type { Reporter } from '../port.js';
 import type { AnswerRequest, AskRequest } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
-import { type HeldTask, type LeaseEnd, checkHolder, ended, releasedLease, touched } from './tasks.js';
+import {
+  type HeldTask,
+  type LeaseEnd,
+  checkHolder,
+  ended,
+  releasedLease,
+  renewed,
+  touched,
+  unheld,
+} from './tasks.js';
 
 /**
  * The holder asks. The holder keeps its claim while its heartbeats continue, or gives the claim up with
@@ -29,7 +38,7 @@ export function askQuestion(
     return undefined;
   const lease = checkHolder(held, fence, nowMs, endOf, by);
   if (isOpen && release !== true) return undefined;
-  if (isOpen) return { task: touched({ ...task, claimed_by: null }, nowMs), lease: releasedLease(lease) };
+  if (isOpen) return unheld({ ...task, claimed_by: null }, lease, nowMs);
   checkTaskTransition(task.status, 'input_required');
   const expiresAtMs = nowMs + (expires_seconds ?? limits.taskQuestionSeconds) * 1_000;
   const asked: Task = {
@@ -78,10 +87,7 @@ export function answerQuestion(
     question_expires_at: null,
   };
   if (lease !== undefined && holder !== null)
-    return {
-      task: touched({ ...answered, status: 'running' }, nowMs),
-      lease: { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 },
-    };
+    return { task: touched({ ...answered, status: 'running' }, nowMs), lease: renewed(lease, nowMs) };
   const back: Task = {
     ...answered,
     status: 'pending',
@@ -89,7 +95,7 @@ export function answerQuestion(
     started_at: null,
     reason: `${answeredBy} answered the question while no agent held the task.`,
   };
-  return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+  return unheld(back, lease, nowMs);
 }
 
 /** No answer came in time: the task fails. */
@@ -97,5 +103,5 @@ export function expireQuestion({ task, lease }: HeldTask, nowMs: number): HeldTa
   checkTaskTransition(task.status, 'failed');
   const reason = `The question expired without an answer: ${(task.question ?? '').slice(0, 200)}`;
   const failed = { ...ended(task, 'failed', nowMs), error: reason, reason, attempts: task.attempts + 1 };
-  return { task: touched(failed, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+  return unheld(failed, lease, nowMs);
 }

@@ -1,6 +1,7 @@
 /** What may happen to a task and its lease, as pure functions that every backend calls. */
 import { createHash } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
+import { given } from '../../core/given.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { isoTime } from '../../core/text/iso-time.js';
 import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen } from '../model.js';
@@ -111,10 +112,9 @@ export function renewLease(
   fence: number,
   nowMs: number,
   endOf: LeaseEnd,
-  by: Reporter = null,
+  by: Reporter,
 ): TaskLease {
-  const lease = checkHolder(held, fence, nowMs, endOf, by);
-  return renewed(lease, nowMs);
+  return renewed(checkHolder(held, fence, nowMs, endOf, by), nowMs);
 }
 
 export function renewed(lease: TaskLease, nowMs: number): TaskLease {
@@ -125,10 +125,7 @@ export function renewed(lease: TaskLease, nowMs: number): TaskLease {
 export function loseHolder(held: HeldTask, reason: string, nowMs: number): HeldTask {
   const { task, lease } = held;
   if (task.status !== 'input_required') return returnTask(held, reason, nowMs);
-  return {
-    task: touched({ ...task, claimed_by: null, reason }, nowMs),
-    lease: lease === undefined ? undefined : releasedLease(lease),
-  };
+  return unheld({ ...task, claimed_by: null, reason }, lease, nowMs);
 }
 
 /** Returns the task of a lost holder for another attempt, or fails it when no attempt is left. */
@@ -152,7 +149,7 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
         reason,
         run_at: nextAttempt(task, attempts, nowMs),
       };
-  return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+  return unheld(back, lease, nowMs);
 }
 
 /** The holder's result. `undefined` means that this very write was done before. */
@@ -161,7 +158,7 @@ export function completeTask(
   input: CompleteRequest,
   nowMs: number,
   endOf: LeaseEnd,
-  by: Reporter = null,
+  by: Reporter,
 ): HeldTask | undefined {
   const resultDigest = digestOf('complete', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
@@ -180,7 +177,7 @@ export function failTask(
   input: FailRequest,
   nowMs: number,
   endOf: LeaseEnd,
-  by: Reporter = null,
+  by: Reporter,
 ): HeldTask | undefined {
   const resultDigest = digestOf('fail', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
@@ -209,7 +206,7 @@ export function cancelTask(
   if (task.status === 'cancelled') return undefined;
   checkTaskTransition(task.status, 'cancelled');
   const cancelled = { ...ended(task, 'cancelled', nowMs), reason: reason ?? 'Cancelled.' };
-  return { task: touched(cancelled, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+  return unheld(cancelled, lease, nowMs);
 }
 
 /**
@@ -233,7 +230,7 @@ export function releaseTask({ task, lease }: HeldTask, reason: string | undefine
     question_expires_at: null,
     reason: reason ?? `It was taken from ${task.claimed_by ?? 'its holder'}.`,
   };
-  return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+  return unheld(back, lease, nowMs);
 }
 
 /** The kind of change to announce: the new status, or what happened to a task that keeps it. */
@@ -331,6 +328,11 @@ function isRepeat({ task, lease }: HeldTask, fence: number, digest: string): boo
   );
 }
 
+/** The changed task. No agent holds it now. */
+export function unheld(task: Task, lease: TaskLease | undefined, nowMs: number): HeldTask {
+  return { task: touched(task, nowMs), lease: lease && releasedLease(lease) };
+}
+
 export function releasedLease(lease: TaskLease): TaskLease {
   return { ...lease, holder: null };
 }
@@ -358,14 +360,6 @@ function resultOf(
 
 export function touched(task: Task, nowMs: number): Task {
   return { ...task, version: task.version + 1, updated_at: isoTime(nowMs) };
-}
-
-/** The fields that were given: an absent one must not overwrite. */
-export function given<T extends object>(patch: T): { [Name in keyof T]: Exclude<T[Name], undefined> } {
-  // Dropping the undefined ones is what the type says.
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as {
-    [Name in keyof T]: Exclude<T[Name], undefined>;
-  };
 }
 
 function digestOf(verb: string, input: object): string {
