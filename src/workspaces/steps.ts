@@ -227,20 +227,15 @@ export class WorkspacesSteps {
     requireWriteScope(caller);
     const input = validate(schemas.completeRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    const by = reporterOf(caller);
-    return this.#port.completeTask(ownerOf(caller), checkId('task', id), (held, nowMs, endOf) =>
-      rules.completeTask(held, input, nowMs, endOf, by),
-    );
+    const rule = rules.completeTask(input, reporterOf(caller));
+    return this.#port.completeTask(ownerOf(caller), checkId('task', id), rule);
   }
 
   failTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     requireWriteScope(caller);
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
-    const by = reporterOf(caller);
-    return this.#decideTask(caller, id, (held, nowMs, endOf) =>
-      rules.failTask(held, input, nowMs, endOf, by),
-    );
+    return this.#decideTask(caller, id, rules.failTask(input, reporterOf(caller)));
   }
 
   askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {

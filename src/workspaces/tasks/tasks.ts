@@ -18,6 +18,11 @@ export interface HeldTask {
   lease: TaskLease | undefined;
 }
 
+/** A task that an agent holds. */
+export interface ClaimedTask extends HeldTask {
+  lease: TaskLease;
+}
+
 /** When a lease really ends. A backend that records outages adds them. */
 export type LeaseEnd = (lease: TaskLease) => number;
 
@@ -84,7 +89,7 @@ export function claimTask(
   holder: string,
   leaseSeconds: number,
   nowMs: number,
-): Required<HeldTask> & { lease: TaskLease } {
+): ClaimedTask {
   checkTaskTransition(task.status, 'running');
   return {
     task: {
@@ -153,48 +158,45 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
 }
 
 /** The holder's result. `undefined` means that this very write was done before. */
-export function completeTask(
-  held: HeldTask,
-  input: CompleteRequest,
-  nowMs: number,
-  endOf: LeaseEnd,
-  by: Reporter,
-): HeldTask | undefined {
-  const resultDigest = digestOf('complete', input);
-  if (isRepeat(held, input.fence, resultDigest)) return undefined;
-  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
-  checkAnswered(held.task);
-  const task = { ...ended(held.task, 'completed', nowMs), ...resultOf(held.task, input), error: null };
-  return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
+export function completeTask(input: CompleteRequest, by: Reporter): TaskRule {
+  return reported('complete', input, by, ({ task }, nowMs) => {
+    const completed = { ...ended(task, 'completed', nowMs), ...resultOf(task, input), error: null };
+    return touched(completed, nowMs);
+  });
 }
 
 /**
  * Fails a task permanently, unless an attempt is left and the holder asks for it or the task has `retry`.
  * `undefined`: done before.
  */
-export function failTask(
-  held: HeldTask,
-  input: FailRequest,
-  nowMs: number,
-  endOf: LeaseEnd,
+export function failTask(input: FailRequest, by: Reporter): TaskRule {
+  return reported('fail', input, by, ({ task, lease }, nowMs) => {
+    const error = input.error ?? 'The holder reported a failure.';
+    const failing = { ...task, ...resultOf(task, input), error };
+    if (input.retry ?? task.retry !== null) {
+      const cause = error === '' ? '.' : `: ${error}`;
+      const reason = `${lease.holder} gave it back${cause}`;
+      return returnTask({ task: failing, lease }, reason, nowMs).task;
+    }
+    return touched({ ...ended(failing, 'failed', nowMs), attempts: task.attempts + 1, reason: error }, nowMs);
+  });
+}
+
+/** A report of the holder, which ends its claim. The same report again changes nothing. */
+function reported(
+  verb: 'complete' | 'fail',
+  input: CompleteRequest | FailRequest,
   by: Reporter,
-): HeldTask | undefined {
-  const resultDigest = digestOf('fail', input);
-  if (isRepeat(held, input.fence, resultDigest)) return undefined;
-  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
-  checkAnswered(held.task);
-  const error = input.error ?? 'The holder reported a failure.';
-  const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
-  if (input.retry ?? held.task.retry !== null) {
-    const returned = returnTask(
-      failing,
-      error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`,
-      nowMs,
-    );
-    return { ...returned, lease: { ...releasedLease(lease), resultDigest } };
-  }
-  const task = { ...ended(failing.task, 'failed', nowMs), attempts: held.task.attempts + 1, reason: error };
-  return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
+  change: (held: ClaimedTask, nowMs: number) => Task,
+): TaskRule {
+  const resultDigest = digestOf(verb, input);
+  return (held, nowMs, endOf) => {
+    if (isRepeat(held, input.fence, resultDigest)) return undefined;
+    const lease = checkHolder(held, input.fence, nowMs, endOf, by);
+    checkAnswered(held.task);
+    const task = change({ task: held.task, lease }, nowMs);
+    return { task, lease: { ...releasedLease(lease), resultDigest } };
+  };
 }
 
 /** Cancels a task, even if an agent holds it. `undefined` means that it was cancelled already. */
