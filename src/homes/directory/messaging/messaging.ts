@@ -64,7 +64,7 @@ export class DirectoryMessaging implements MessagingPort {
     this.#revisions = new Revisions(kernel.root);
     // A write over two shards is announced in the shard of the user.
     this.#stopFeed = kernel.feed.onCommit((commits) => this.#notice(commits));
-    handleExpiry(kernel, (address) => this.#blocks.forget(address));
+    handleExpiry(kernel, this.#nonces, (address) => this.#blocks.forget(address));
   }
 
   /** Loads the rate windows that were written down before the last stop. */

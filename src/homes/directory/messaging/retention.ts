@@ -3,7 +3,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Block } from '../../../messaging/model.js';
-import { dropNonces } from './guards/nonces.js';
+import type { Nonces } from './guards/nonces.js';
 import { retentionOf } from '../../../messaging/rooms/visibility.js';
 import { expiryTimers, scheduleExpiry, sweepSoon } from './retention-timers.js';
 import { oldestLivingMs, removeMessage } from './messages/messages.js';
@@ -14,11 +14,11 @@ import { decode, decodeDirect, decodeMessage, endOfTimeMs, families, timeOfKey, 
 /** One step of the sweeper. */
 const messagesPerStep = 256;
 
-export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => void): void {
+export function handleExpiry(kernel: Kernel, nonces: Nonces, onUnblocked: (address: string) => void): void {
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
-  kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, limits, bucket));
+  kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => nonces.drop(tx, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);
     if (value === undefined || decode<Block>(value).expiresAtMs > tx.nowMs) return;

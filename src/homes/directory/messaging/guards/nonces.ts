@@ -34,7 +34,7 @@ export class Nonces {
   readonly #used = new Map<number, HashSet>();
   /** Buckets whose timer is on disk. */
   readonly #timed = new Set<number>();
-  /** Of buckets that were removed from disk or from memory. */
+  /** The times of buckets that were removed. */
   readonly #forgotten: ForgottenTimes;
 
   constructor(store: Store, limits: Limits) {
@@ -43,7 +43,9 @@ export class Nonces {
     this.#forgotten = ForgottenTimes.read(store);
     for (const { key } of store.range(families.nonces, {})) {
       if (!isNonceKey(key)) continue;
-      this.#usedIn(nonceBucketOf(key)).add(nonceHash(key, namedAt));
+      const bucket = nonceBucketOf(key);
+      this.#timed.add(bucket);
+      this.#usedIn(bucket).add(nonceHash(key, namedAt));
     }
   }
 
@@ -108,12 +110,30 @@ export class Nonces {
   #settled(bucket: number): void {
     if (this.#timed.has(bucket)) return;
     this.#timed.add(bucket);
-    for (const old of this.#timed) if (old < bucket - bucketsBack) this.#timed.delete(old);
-    for (const old of this.#used.keys()) {
-      if (old >= bucket - bucketsBack) continue;
-      this.#used.delete(old);
-      this.#forgotten.add(...timesOf(this.#limits, old));
-    }
+    // Of a bucket without a timer, no nonce reached the disk.
+    for (const old of this.#used.keys())
+      if (old < bucket - bucketsBack && !this.#timed.has(old)) this.#used.delete(old);
+  }
+
+  /** Removes a step of a bucket's nonces. */
+  drop(tx: Transaction, reference: Buffer): void {
+    tx.removesRecords = true;
+    const bucket = nonceBucketOf(reference);
+    const due = Array.from(
+      tx.range(families.nonces, { ...prefixRange(reference), limit: noncesPerStep }),
+      ({ key }) => key,
+    );
+    for (const key of due) tx.delete(families.nonces, key);
+    const times = timesOf(this.#limits, bucket);
+    const forgotten = ForgottenTimes.read(tx);
+    forgotten.add(...times);
+    forgotten.write(tx);
+    if (due.length === noncesPerStep) tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.nonces, reference });
+    tx.onDurable(() => {
+      this.#forgotten.add(...times);
+      this.#used.delete(bucket);
+      this.#timed.delete(bucket);
+    });
   }
 
   /**
@@ -179,18 +199,4 @@ export function nonceTimer(limits: Limits, key: Buffer): Timer {
     kind: expiryTimers.nonces,
     reference: key.subarray(0, bucketBytes),
   };
-}
-
-export function dropNonces(tx: Transaction, limits: Limits, bucket: Buffer): void {
-  tx.removesRecords = true;
-  const due = Array.from(
-    tx.range(families.nonces, { ...prefixRange(bucket), limit: noncesPerStep }),
-    ({ key }) => key,
-  );
-  for (const key of due) tx.delete(families.nonces, key);
-  const forgotten = ForgottenTimes.read(tx);
-  forgotten.add(...timesOf(limits, nonceBucketOf(bucket)));
-  forgotten.write(tx);
-  if (due.length === noncesPerStep)
-    tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.nonces, reference: bucket });
 }

@@ -281,3 +281,117 @@ describe('a write over two shards', () => {
     expect(await rowsLeft()).toBe(0);
   });
 });
+
+/** Commits of all shards until the power fails. The last one is on disk or not, and nobody gets its answer. */
+class Power {
+  commits = 0;
+
+  constructor(
+    readonly failsAt = Infinity,
+    readonly lastIsOnDisk = false,
+  ) {}
+
+  async commit(run: () => Promise<void>): Promise<void> {
+    this.commits += 1;
+    if (this.commits < this.failsAt || (this.commits === this.failsAt && this.lastIsOnDisk)) await run();
+    if (this.commits >= this.failsAt) throw new Error('The power has failed.');
+  }
+}
+
+function openWith(directory: string, power: Power): Promise<Kernel> {
+  return openKernel({
+    dataDir: directory,
+    shards: 2,
+    families: [family],
+    limits: limitsWith(),
+    wrapEngine: (engine) =>
+      new Proxy(engine, {
+        get: (target, name) => {
+          if (name === 'commit')
+            return (...given: Parameters<Engine['commit']>) => power.commit(() => target.commit(...given));
+          const value: unknown = Reflect.get(target, name, target);
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      }),
+  });
+}
+
+/** In each of two waves a write to shard 01, and two to both shards. Each counts on from the one before. */
+async function writeWaves(opened: Kernel): Promise<string[]> {
+  const acknowledged: string[] = [];
+  const store = opened.stores[1] as Store;
+  const put = (tx: Transaction, name: string): void =>
+    tx.put(family, Buffer.from(`entry ${name}`), Buffer.from('x'));
+  const count = (tx: Transaction, name: string): void => {
+    const counted = Number(tx.get(family, Buffer.from('count'))?.toString() ?? 0) + 1;
+    tx.put(family, Buffer.from('count'), Buffer.from(String(counted)));
+    put(tx, name);
+  };
+  for (const wave of [1, 2]) {
+    const both = (name: string): Promise<void> =>
+      opened.transactBoth(store, (tx, root) => {
+        count(tx, name);
+        put(root, name);
+      });
+    const alone = (name: string): Promise<void> => store.transact((tx) => count(tx, name));
+    const writes = [
+      [both, `both 1 of wave ${wave}`],
+      [alone, `alone of wave ${wave}`],
+      [both, `both 2 of wave ${wave}`],
+    ] as const;
+    await Promise.allSettled(writes.map(([write, name]) => write(name).then(() => acknowledged.push(name))));
+  }
+  return acknowledged;
+}
+
+function entriesIn(store: Store): string[] {
+  const rows = store.range(family, { gte: Buffer.from('entry '), lt: Buffer.from('entry~') });
+  return Array.from(rows, ({ key }) => key.toString().slice('entry '.length));
+}
+
+/** Answers undefined if the power fails during the start. */
+async function startedWith(directory: string, power: Power): Promise<Kernel | undefined> {
+  try {
+    return await openWith(directory, power);
+  } catch (error) {
+    if (power.commits >= power.failsAt) return undefined;
+    throw error;
+  }
+}
+
+it('every write is in both shards or in none, at whichever commit the power fails, also during the next start', async () => {
+  const all = new Power();
+  for (let failsAt = 1; failsAt <= Math.max(all.commits, 1); failsAt += 1)
+    for (const lastIsOnDisk of [false, true]) {
+      const directory = await mkdtemp(join(tmpdir(), 'stoa-power-'));
+      const first = await openWith(directory, failsAt === 1 && !lastIsOnDisk ? all : new Power());
+      if (failsAt === 1 && !lastIsOnDisk) await writeWaves(first);
+      await first.close();
+      const before = failsAt === 1 && !lastIsOnDisk ? await readAll(directory) : [];
+      const about = `commit ${failsAt} of ${all.commits}, ${lastIsOnDisk ? 'on disk' : 'lost'}`;
+      const cut = await startedWith(directory, new Power(failsAt, lastIsOnDisk));
+      const acknowledged = cut === undefined ? [] : await writeWaves(cut);
+      await cut?.abandon();
+      const again = await startedWith(directory, new Power(1 + (failsAt % 3), !lastIsOnDisk));
+      await again?.abandon();
+      expect(await readAll(directory), about).toEqual(expect.arrayContaining([...before, ...acknowledged]));
+      await rm(directory, { recursive: true });
+    }
+  expect(all.commits).toBeGreaterThan(6);
+});
+
+/** The names in shard 01, after everything was compared. */
+async function readAll(directory: string): Promise<string[]> {
+  const opened = await openWith(directory, new Power());
+  try {
+    const [root, own] = opened.stores as [Store, Store];
+    const names = entriesIn(own);
+    expect(entriesIn(root)).toEqual(names.filter((name) => name.startsWith('both')));
+    expect(Number(own.get(family, Buffer.from('count'))?.toString() ?? 0)).toBe(names.length);
+    await opened.betweenPairs(async () => undefined);
+    expect([...root.range(kernelFamilies.intents, {})]).toEqual([]);
+    return names;
+  } finally {
+    await opened.close();
+  }
+}
