@@ -56,7 +56,9 @@ export function isForgottenKey(key: Buffer): boolean {
 /** The content of the row, or undefined if it cannot be read. */
 export function spansIn(value: Buffer): readonly Span[] | undefined {
   const spans = decodeOrUndefined<Span[]>(value);
-  const isSpan = (span: unknown): boolean =>
-    Array.isArray(span) && span.length === 2 && span.every((time) => typeof time === 'number');
   return Array.isArray(spans) && spans.every(isSpan) ? spans : undefined;
+}
+
+function isSpan(span: unknown): boolean {
+  return Array.isArray(span) && span.length === 2 && span.every((time) => typeof time === 'number');
 }

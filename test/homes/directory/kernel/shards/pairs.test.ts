@@ -316,24 +316,27 @@ function openWith(directory: string, power: Power): Promise<Kernel> {
   });
 }
 
+function putEntry(tx: Transaction, name: string): void {
+  tx.put(family, Buffer.from(`entry ${name}`), Buffer.from('x'));
+}
+
+function countEntry(tx: Transaction, name: string): void {
+  const counted = Number(tx.get(family, Buffer.from('count'))?.toString() ?? 0) + 1;
+  tx.put(family, Buffer.from('count'), Buffer.from(String(counted)));
+  putEntry(tx, name);
+}
+
 /** In each of two waves a write to shard 01, and two to both shards. Each counts on from the one before. */
 async function writeWaves(opened: Kernel): Promise<string[]> {
   const acknowledged: string[] = [];
   const store = opened.stores[1] as Store;
-  const put = (tx: Transaction, name: string): void =>
-    tx.put(family, Buffer.from(`entry ${name}`), Buffer.from('x'));
-  const count = (tx: Transaction, name: string): void => {
-    const counted = Number(tx.get(family, Buffer.from('count'))?.toString() ?? 0) + 1;
-    tx.put(family, Buffer.from('count'), Buffer.from(String(counted)));
-    put(tx, name);
-  };
   for (const wave of [1, 2]) {
     const both = (name: string): Promise<void> =>
       opened.transactBoth(store, (tx, root) => {
-        count(tx, name);
-        put(root, name);
+        countEntry(tx, name);
+        putEntry(root, name);
       });
-    const alone = (name: string): Promise<void> => store.transact((tx) => count(tx, name));
+    const alone = (name: string): Promise<void> => store.transact((tx) => countEntry(tx, name));
     const writes = [
       [both, `both 1 of wave ${wave}`],
       [alone, `alone of wave ${wave}`],
