@@ -1,24 +1,29 @@
 /** What a commit on PostgreSQL does, and that a refused commit does nothing. */
 import { randomUUID } from 'node:crypto';
+import postgres from 'postgres';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import type { Caller } from '../../../../src/core/caller.js';
 import { signingKeysOf } from '../../../../src/identity/signatures.js';
 import type { Stoa } from '../../../../src/index.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
+import { startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isoTime } from '../../../../src/core/text/iso-time.js';
+import { until } from '../../../until.js';
 import { ada, bob, expectDeliveredOnce, saidIn, project, useServers } from './fixture.js';
 
-const { open } = useServers();
+const { open, redisUrl } = useServers();
 
 describe('a commit in PostgreSQL', () => {
   let stoa: Stoa;
+  let url: string;
   const commit = (input: CommitInput, caller = ada) => stoa.commit.commit(caller, input);
 
   beforeEach(async () => {
-    stoa = await open({ postgres: (await sharedPostgres()).url });
+    url = (await sharedPostgres()).url;
+    stoa = await open({ postgres: url });
   });
 
   it('refuses a caller whose lease passed to another holder, also for single messages', async () => {
@@ -40,6 +45,45 @@ describe('a commit in PostgreSQL', () => {
     await expect(commit(input, worker)).rejects.toMatchObject({ code: 'fenced' });
     expect(await stoa.data.get(ada, 'default', 'count')).toBe(1);
     expect(await saidIn(stoa)).toEqual(['still here', 'counted']);
+  });
+
+  it('keeps the lease of a caller that shows a fence until its write is stored', async () => {
+    let isHeld = false;
+    let release: (() => void) | undefined;
+    // Redis gets the post, whose transaction has checked the fence, when the lease was asked for.
+    const gate = await startGate(redisUrl(), {
+      hold: (sent) => {
+        if (isHeld || !sent.includes('said with a fence')) return undefined;
+        isHeld = true;
+        return new Promise((resolve) => (release = resolve));
+      },
+    });
+    const sql = postgres(url, { max: 1, onnotice: () => undefined });
+    const held = await open({ postgres: url, redis: gate.url });
+    try {
+      const { agent_id } = await held.registry.createAgent(ada, { name: 'keeper' });
+      const { lease } = await held.registry.heartbeat(ada, agent_id, { holder: 'first' });
+      const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+      const ended: string[] = [];
+      const note = (what: string) => () => void ended.push(what);
+      const posting = held.messaging.rooms
+        .post(worker, { room: 'global' }, () => ({ body: 'said with a fence', pid: '' }), null)
+        .then(note('post'));
+      await until(() => isHeld);
+      const releasing = held.registry.releaseLease(ada, agent_id).then(note('release'));
+      const locks = () =>
+        sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+      await until(async () => ended.length > 0 || (await locks()).length > 0);
+      expect(ended).toEqual([]);
+      release?.();
+      await Promise.all([posting, releasing]);
+      expect(ended).toEqual(['post', 'release']);
+    } finally {
+      release?.();
+      await held.close();
+      await gate.close();
+      await sql.end();
+    }
   });
 
   it('delivers to more rooms at once than there are connections, and fenced posts do not wait for each other', async () => {
