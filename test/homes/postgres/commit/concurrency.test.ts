@@ -1,5 +1,6 @@
 /** Commits on PostgreSQL that run at once, repeat, or meet a quota. */
 import { randomUUID } from 'node:crypto';
+import postgres from 'postgres';
 import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import { StoaError } from '../../../../src/core/errors.js';
@@ -189,6 +190,31 @@ describe('commits in PostgreSQL that run at once', () => {
     );
     expect(race.filter(({ ok }) => ok)).toHaveLength(1);
     expect((await strict.data.listKeys(ada, 'default')).items).toHaveLength(2);
+  });
+
+  it('counts what another server is about to commit against the quota', async () => {
+    const strict = await open({ postgres: url, limits: { dataDocumentsPerUserMax: 1 } });
+    const sql = postgres(url, { max: 2, onnotice: () => undefined });
+    try {
+      let setting: Promise<unknown> | undefined;
+      // The other server: it has the lock of the sums, and its document is not committed yet.
+      await sql.begin(async (tx) => {
+        await tx`SELECT pg_advisory_xact_lock(hashtextextended('ada', 0))`;
+        await tx`INSERT INTO agent_data_store (_id, "userId", namespace, key, value)
+          VALUES ('id', 'ada', 'n', 'first', '1')`;
+        let isOver = false;
+        setting = strict.data.set(ada, 'n', 'second', 2).finally(() => (isOver = true));
+        setting.catch(() => undefined);
+        await until(async () => {
+          const waiting = await sql`SELECT 1 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+          return isOver || waiting.length > 0;
+        });
+      });
+      await expect(setting).rejects.toMatchObject({ code: 'quota_exceeded' });
+    } finally {
+      await sql.end();
+    }
   });
 
   it('that fails does not change read counts', async () => {
