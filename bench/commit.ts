@@ -29,7 +29,7 @@ export const commitBench: Bench = {
     }),
 };
 
-/** Each operation sets another document, among a thousand. */
+/** Each operation sets another document, among a thousand, to text that is not stored yet. */
 function loadOf(operations: number): {
   connections: number;
   request: (server: Served & Measured, index: number) => string;
@@ -40,7 +40,7 @@ function loadOf(operations: number): {
         op: 'data.set',
         namespace: 'bench',
         key: `key-${(index * operations + step) % keys}`,
-        value: { step, text: 'x'.repeat(200) },
+        value: { step, text: `${index} ${'x'.repeat(200)}` },
       })),
     });
   return { connections, request: (server, index) => requestBytes('POST /v1/commit', server, body(index)) };

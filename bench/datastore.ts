@@ -101,7 +101,13 @@ async function writeRow({ data, kernel }: DocumentSet): Promise<Row> {
   const store = kernel.root;
   const writes = await byTurns(
     31,
-    () => rateInFlight(inFlight, () => data.set(caller, 'written', `k${(number += 1) % few}`, value), 100),
+    () =>
+      rateInFlight(
+        inFlight,
+        // Other text each time: words that are stored already are not filed again.
+        () => data.set(caller, 'written', `k${(number += 1) % few}`, { ...value, title: `result ${number}` }),
+        100,
+      ),
     () =>
       rateInFlight(inFlight, () => store.transact((tx) => plainWrite(tx, `k${(number += 1) % few}`)), 100),
   );

@@ -25,10 +25,14 @@ export const documents = 10_000;
 const inFlight = 64;
 export const documentPath = (index: number): string => `/v1/data/bench/key-${index}`;
 
-/** About a kilobyte, as a small result of an agent is. */
-export const documentBody = JSON.stringify({
-  value: { title: 'result', score: 0.75, text: 'x'.repeat(960) },
-});
+/**
+ * About a kilobyte, as a small result of an agent is. Each number gives other text: the words of a document that is
+ * written again with the same text are not filed again.
+ */
+export function documentValue(number: number): object {
+  return { title: `result ${number}`, score: 0.75, text: 'x'.repeat(960) };
+}
+export const documentBody = (number: number): string => JSON.stringify({ value: documentValue(number) });
 
 const [, , kind, argument = ''] = process.argv;
 if (kind === 'stoa' || kind === 'bare') {
@@ -55,7 +59,7 @@ async function serveStoa(data: string): Promise<void> {
     (
       await fetch(url + path, { ...init, headers: { authorization, 'content-type': 'application/json' } })
     ).text();
-  const put = (index: number) => ask(documentPath(index), { method: 'PUT', body: documentBody });
+  const put = (index: number) => ask(documentPath(index), { method: 'PUT', body: documentBody(index) });
   await eachOf(documents, put);
   const served: Served = {
     url,

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type Etcd, etcdGet, etcdPut, startEtcd } from './etcd.js';
 import { type Bench, type Row, median } from './frame.js';
 import { type Measured, type Rates, startServer } from './http-load.js';
-import { type Served, documentBody, documentPath, documents } from './http-server.js';
+import { type Served, documentBody, documentPath, documentValue, documents } from './http-server.js';
 import { type Request, runWrk } from './wrk.js';
 
 /** Of one run of wrk. The first run of each server counts for nothing. */
@@ -17,16 +17,19 @@ const seconds = Number(process.env['BENCH_SECONDS'] ?? 2);
 const turns = 5;
 const requestsPerRun = 20_000;
 
+/** The request for a record. No two requests of a bench have the same number. */
+type MakeRequest = (index: number, number: number) => Request;
+
 interface Load {
   readonly what: string;
-  readonly request: (index: number) => Request;
+  readonly request: MakeRequest;
   readonly atLeast: number;
-  readonly etcd?: { readonly request: (index: number) => Request; readonly atLeast: number };
+  readonly etcd?: { readonly request: MakeRequest; readonly atLeast: number };
 }
 
 interface Side {
   readonly server: Measured;
-  readonly requests: readonly Request[];
+  readonly request: MakeRequest;
   readonly measured: Rates[];
 }
 
@@ -55,7 +58,6 @@ export const httpBench: Bench = {
 
 function loadsOf({ token, agentIds }: Served): Load[] {
   const headers = { Authorization: `Bearer ${token}` };
-  const { value } = JSON.parse(documentBody) as { value: unknown };
   return [
     {
       what: 'GET /v1/agents/{id}',
@@ -64,9 +66,17 @@ function loadsOf({ token, agentIds }: Served): Load[] {
     },
     {
       what: 'durable PUT /v1/data/{ns}/{key} of 1 KB',
-      request: (index) => ({ method: 'PUT', path: documentPath(index), headers, body: documentBody }),
+      request: (index, number) => ({
+        method: 'PUT',
+        path: documentPath(index),
+        headers,
+        body: documentBody(number),
+      }),
       atLeast: 0.5,
-      etcd: { request: (index) => etcdPut(documentPath(index), JSON.stringify(value)), atLeast: 1.3 },
+      etcd: {
+        request: (index, number) => etcdPut(documentPath(index), JSON.stringify(documentValue(number))),
+        atLeast: 1.3,
+      },
     },
     {
       // After the writes, so that etcd has the keys.
@@ -84,17 +94,14 @@ async function rowsOf(
   directory: string,
 ): Promise<Row[]> {
   const picked = Array.from({ length: requestsPerRun }, () => Math.floor(Math.random() * documents));
-  const side = (server: Measured, request: Load['request']): Side => ({
-    server,
-    requests: picked.map(request),
-    measured: [],
-  });
-  const [ours, fastify] = [side(stoa, load.request), side(bare, load.request)];
-  const other = etcd === undefined || load.etcd === undefined ? undefined : side(etcd, load.etcd.request);
+  const [ours, fastify] = [sideOf(stoa, load.request), sideOf(bare, load.request)];
+  const other = etcd === undefined || load.etcd === undefined ? undefined : sideOf(etcd, load.etcd.request);
   const sides = [ours, fastify, ...(other === undefined ? [] : [other])];
   for (let turn = 0; turn <= turns; turn += 1)
     for (const each of sides) {
-      const rates = await ratesOf(each, directory);
+      const first = documents + turn * requestsPerRun;
+      const requests = picked.map((index, at) => each.request(index, first + at));
+      const rates = await ratesOf(each.server, requests, directory);
       if (turn > 0) each.measured.push(rates);
     }
   const rows = comparison(`${load.what} / bare Fastify route`, ours, fastify, load.atLeast);
@@ -103,6 +110,10 @@ async function rowsOf(
     ...rows,
     ...comparison(`${load.what} / etcd ${etcd.version}, JSON gateway`, ours, other, load.etcd.atLeast),
   ];
+}
+
+function sideOf(server: Measured, request: MakeRequest): Side {
+  return { server, request, measured: [] };
 }
 
 /** Two rows: by processor time, and by the clock, which also shows waiting and the use of several cores. */
@@ -118,7 +129,7 @@ function comparison(what: string, ours: Side, reference: Side, atLeast: number):
 }
 
 /** With the processor time that the server uses after the answers for the work that the requests made. */
-async function ratesOf({ server, requests }: Side, directory: string): Promise<Rates> {
+async function ratesOf(server: Measured, requests: readonly Request[], directory: string): Promise<Rates> {
   await server.settle?.();
   const startedUs = await server.cpuUs();
   const run = await runWrk(server.url, requests, { directory, seconds, isOnce: false });
