@@ -57,7 +57,7 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     ...(connectionsMax !== undefined && { connectionsMax }),
   });
   const beats = await openPostgres(url, { limits, connectionsMax: beatConnections });
-  const clock = new DatabaseClock(sql, skewMs);
+  const clock = new DatabaseClock(beats, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();
   const tables = new TablesWatch({ sql: beats, known: tableSteps ?? knownSteps, onError });

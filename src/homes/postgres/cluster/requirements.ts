@@ -6,7 +6,7 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
 import type { MoveRole } from '../../../transfer/move/port.js';
-import { clockSql } from '../database/database-clock.js';
+import { type ClockReading, clockSql, offsetOf } from '../database/database-clock.js';
 import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import {
   type RedisConnection,
@@ -100,12 +100,11 @@ async function checkPostgres(sql: PostgresSql, move: MoveRole | undefined): Prom
     throw new StoaError('unsupported', 'The database is read-only: a standby, or set to read-only.', {
       fix: 'Use the URL of the primary server.',
     });
-  checkClock(sentMs, Number(server?.now_ms), Date.now());
+  checkClock({ sentMs, databaseMs: Number(server?.now_ms), answeredMs: Date.now() });
 }
 
-/** The database read its clock at some moment between the question and the answer. */
-function checkClock(sentMs: number, databaseMs: number, answeredMs: number): void {
-  const aheadMs = Math.max(0, sentMs - databaseMs) - Math.max(0, databaseMs - answeredMs);
+function checkClock(reading: ClockReading): void {
+  const aheadMs = -offsetOf(reading);
   if (Math.abs(aheadMs) <= clockDifferenceMsMax) return;
   throw new StoaError(
     'invalid_config',

@@ -38,8 +38,25 @@ export class DatabaseClock {
 
   /** Compares this server's clock with the database's. */
   async refresh(): Promise<void> {
-    const askedMs = Date.now();
+    const sentMs = Date.now();
     const [row] = await query<{ clock_ms: string }>(this.#sql, `SELECT ${clockColumn}`);
-    this.#offsetMs = Number(row?.clock_ms ?? askedMs) - Math.round((askedMs + Date.now()) / 2);
+    if (row === undefined) return;
+    const reading = { sentMs, databaseMs: Number(row.clock_ms), answeredMs: Date.now() };
+    this.#offsetMs = offsetOf(reading, this.#offsetMs);
   }
+}
+
+/** A reading of the database clock, with this server's times of the question and of the answer. */
+export interface ClockReading {
+  readonly sentMs: number;
+  readonly databaseMs: number;
+  readonly answeredMs: number;
+}
+
+/**
+ * How far the database clock is ahead of this server's. The database read its clock at some moment between question and
+ * answer, and either may have waited: of the offsets that are possible, the one that is closest to the known offset.
+ */
+export function offsetOf({ sentMs, databaseMs, answeredMs }: ClockReading, knownMs = 0): number {
+  return Math.max(databaseMs - answeredMs, Math.min(databaseMs - sentMs, knownMs));
 }

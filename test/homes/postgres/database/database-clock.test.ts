@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import { emptyPostgres } from '../../../servers/shared.js';
 
@@ -16,6 +16,19 @@ test('each refresh follows a step of the clock of the server', async () => {
     }
   } finally {
     stepped.mockRestore();
+    await closePostgres(sql, 1);
+  }
+});
+
+test('a question that waits for a connection does not shift the clock', async () => {
+  const sql = await openPostgres(new URL((await emptyPostgres()).url), { connectionsMax: 1 });
+  try {
+    const clock = new DatabaseClock(sql);
+    await clock.refresh();
+    const before = clock.nowMs() - Date.now();
+    await Promise.all([query(sql, 'SELECT pg_sleep(2)'), clock.refresh()]);
+    expect(Math.abs(clock.nowMs() - Date.now() - before)).toBeLessThan(500);
+  } finally {
     await closePostgres(sql, 1);
   }
 });
