@@ -88,11 +88,10 @@ export class EventStreams {
     const stream = new EventStream(reply, this.#limits, {
       ...options,
       isAllowed: () => caller === null || this.#isLive(caller),
-      onEnd: () => {
+      onClose: () => {
         this.#open.delete(stream);
         this.#signed.delete(stream);
         if (holder !== undefined) this.#releaseStream(holder);
-        options.onEnd?.();
       },
     });
     this.#open.set(stream, caller);
@@ -159,6 +158,8 @@ export function eventText({ event, id, data }: StreamEvent): string {
 interface AllowedStreamOptions extends StreamOptions {
   /** False when the reader's token is revoked or expired: the stream then ends before it sends more. */
   isAllowed: () => boolean;
+  /** Called once when the connection is closed: an ended stream needs memory until its reader has read the rest. */
+  onClose: () => void;
 }
 
 export class EventStream {
@@ -170,6 +171,7 @@ export class EventStream {
   #stalledSinceMs: number | undefined;
   #busy = false;
   #ended = false;
+  #closed = false;
 
   constructor(reply: FastifyReply, limits: Limits, options: AllowedStreamOptions) {
     this.#reply = reply;
@@ -194,6 +196,7 @@ export class EventStream {
       // A disconnected reader leaves the connection half open, which would delay a stop.
       socket?.destroy();
       this.#finish();
+      this.#close();
     });
     raw.on('drain', () => this.#release());
     this.#heartbeat = setInterval(() => this.#beat(), limits.streamHeartbeatSeconds * 1000);
@@ -223,7 +226,10 @@ export class EventStream {
 
   end(): void {
     if (this.#ended) return;
-    this.#reply.raw.end();
+    const { raw } = this.#reply;
+    raw.end();
+    // The reader may never read the rest.
+    raw.setTimeout(this.#limits.streamStallSecondsMax * 1_000, () => raw.destroy());
     this.#finish();
   }
 
@@ -275,6 +281,14 @@ export class EventStream {
     clearInterval(this.#heartbeat);
     this.#release();
     this.#options.onEnd?.();
+    // A reader that disconnected before the stream was opened is closed already.
+    if (this.#reply.raw.destroyed) this.#close();
+  }
+
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#options.onClose();
   }
 
   #release(): void {

@@ -1,6 +1,6 @@
 import { kernelOf } from '../../kernel-of.js';
 import { once } from 'node:events';
-import { createConnection } from 'node:net';
+import { type Socket, createConnection } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { Running } from '../running.js';
@@ -292,6 +292,33 @@ test('a reader that reads nothing costs no memory and is disconnected', async ()
     expect(slow.app.stoaServer.streams.count).toBe(0);
     socket.destroy();
   } finally {
+    await slow.stop();
+  }
+});
+
+test('a reader that reads nothing is disconnected also when its stream has ended', async () => {
+  const slow = await Running.start({ limits: { streamStallSecondsMax: 0.2 } });
+  const sockets: Socket[] = [];
+  slow.app.server.on('connection', (socket) => sockets.push(socket));
+  const reader = createConnection({ port: slow.port, host: '127.0.0.1' });
+  try {
+    reader.pause();
+    reader.write(
+      `GET /v1/changes?since=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${slow.alice}\r\n\r\n`,
+    );
+    const { streams } = slow.app.stoaServer;
+    await eventually(() => expect(streams.count).toBe(1));
+    const id = 'x'.repeat(1_000);
+    for (let round = 0; round < 40; round += 1)
+      await kernelOf(slow.stoa).root.transact((tx) => {
+        for (let made = 0; made < 500; made += 1)
+          tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1 });
+      });
+    await eventually(() => expect(sockets[0]?.writableLength).toBeGreaterThan(0));
+    streams.endOf(() => true);
+    await eventually(() => expect([sockets[0]?.destroyed, streams.count]).toEqual([true, 0]));
+  } finally {
+    reader.destroy();
     await slow.stop();
   }
 });
