@@ -81,11 +81,11 @@ export function agentsClient(transport: Transport): AgentsClient {
   return {
     ...calls,
     keepAlive: async (id, { holder, onLost, signal } = {}) => {
-      const takenMs = Date.now();
+      const takenMs = performance.now();
       let { lease } = await calls.heartbeat(id, { holder }, { signal });
       const { last_heartbeat_at: renewedAt } = await calls.get(id, { signal });
       // Both times are the server's, so the clock of this machine does not matter.
-      const lifeMs = Date.parse(lease.expires_at) - (renewedAt === null ? takenMs : Date.parse(renewedAt));
+      const lifeMs = Date.parse(lease.expires_at) - (renewedAt === null ? Date.now() : Date.parse(renewedAt));
       const live = new LiveLease(
         { lifeMs, takenMs },
         () => lease,

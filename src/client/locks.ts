@@ -3,7 +3,7 @@ import type { AnswerOf, CallSettings } from '../api/call.js';
 import { locks } from '../api/locks/operations.js';
 import { StoaError } from '../core/errors.js';
 import { type Methods, methodsOf } from './methods.js';
-import { Renewal } from './renewal.js';
+import { Renewal, heldSince } from './renewal.js';
 import type { Transport } from './transport/transport.js';
 
 export type Lock = AnswerOf<'locks.acquire'>;
@@ -43,20 +43,29 @@ export function locksClient(transport: Transport): LocksClient {
   return {
     ...calls,
     acquire: async (name, { ttl, wait = 0, note, ifFree, signal } = {}) => {
-      const untilMs = Date.now() + wait * 1_000;
+      const untilMs = performance.now() + wait * 1_000;
       for (;;) {
-        const leftSeconds = Math.max(0, untilMs - Date.now()) / 1_000;
+        const leftSeconds = Math.max(0, untilMs - performance.now()) / 1_000;
         const body = { ttl, note, if_free: ifFree, wait: Math.min(waitSecondsEach, leftSeconds) };
-        const takenMs = Date.now();
+        const sentMs = performance.now();
         try {
-          return new HeldLock(calls, await calls.acquire(name, body, { signal }), { ttl, takenMs });
+          const lock = await calls.acquire(name, body, { signal });
+          const takenMs = await heldSince({ sentMs, lifeMs: lifeMsOf(lock) }, () =>
+            calls.acquire(name, { ttl, if_fence: lock.fence }, { signal }),
+          );
+          if (takenMs !== undefined) return new HeldLock(calls, lock, { ttl, takenMs });
         } catch (error) {
-          if (!(error instanceof StoaError && error.code === 'conflict') || Date.now() >= untilMs)
+          if (!(error instanceof StoaError && error.code === 'conflict') || performance.now() >= untilMs)
             throw error;
         }
       }
     },
   };
+}
+
+/** Both times are the server's, so the clock of this machine does not matter. */
+function lifeMsOf(lock: Lock): number {
+  return Date.parse(lock.expires_at) - Date.parse(lock.renewed_at);
 }
 
 /** A lock that this caller holds. When it loses the lock, it dispatches `lost` and aborts its signal. */
@@ -75,9 +84,9 @@ export class HeldLock extends Renewal {
     { ttl, takenMs }: { ttl: number | undefined; takenMs: number },
   ) {
     const { name, holder, fence } = lock;
-    // Both times are the server's, so the clock of this machine does not matter.
-    const lifeMs = Date.parse(lock.expires_at) - Date.parse(lock.renewed_at);
-    super({ lifeMs, takenMs }, (signal) => calls.acquire(name, { ttl, if_fence: fence }, { signal }));
+    super({ lifeMs: lifeMsOf(lock), takenMs }, (signal) =>
+      calls.acquire(name, { ttl, if_fence: fence }, { signal }),
+    );
     this.#calls = calls;
     this.lock = lock;
     this.name = name;

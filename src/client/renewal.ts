@@ -21,6 +21,25 @@ const passing: ReadonlySet<string> = new Set([
   'internal',
 ]);
 
+/**
+ * A time of this machine from which a lease just given has its whole life; undefined if the lease has ended. The server
+ * may have waited before it gave the lease, so an answer that took long is followed by a renewal.
+ */
+export async function heldSince(
+  { sentMs, lifeMs }: { sentMs: number; lifeMs: number },
+  renew: () => Promise<unknown>,
+): Promise<number | undefined> {
+  const answeredMs = performance.now();
+  if (answeredMs - sentMs < lifeMs / 3) return sentMs;
+  try {
+    await renew();
+    return answeredMs;
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'fenced') return undefined;
+    throw error;
+  }
+}
+
 /** Renews once. The signal is aborted when the renewal no longer matters. */
 type Renew = (signal: AbortSignal) => Promise<unknown>;
 
@@ -34,7 +53,7 @@ export class Renewal extends EventTarget {
   #renewing: ReturnType<typeof setTimeout> | undefined;
   #lapsing: ReturnType<typeof setTimeout> | undefined;
 
-  /** `lifeMs` is by the server's clock, which decides; `takenMs` is by this machine's. */
+  /** `lifeMs` is by the server's clock, which decides; `takenMs` is by `performance.now()` of this machine. */
   constructor({ lifeMs, takenMs }: { lifeMs: number; takenMs: number }, renew: Renew) {
     super();
     this.#lifeMs = Math.max(1, lifeMs);
@@ -59,13 +78,13 @@ export class Renewal extends EventTarget {
     // Also while a request hangs: the guarded work must stop in time.
     this.#lapsing = setTimeout(
       () => this.#lose(new StoaError('fenced', 'The lease expired while the server did not answer.')),
-      sinceMs + this.#lifeMs - Date.now(),
+      sinceMs + this.#lifeMs - performance.now(),
     );
     this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);
   }
 
   async #beat(): Promise<void> {
-    const sentMs = Date.now();
+    const sentMs = performance.now();
     try {
       await this.#renew(this.#over.signal);
       if (!this.#over.signal.aborted) this.#hold(sentMs);

@@ -1,9 +1,8 @@
 /** Tasks through a server: create, claim, keep alive with heartbeats, complete. No Node built-ins. */
 import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
-import { StoaError } from '../core/errors.js';
 import { tasks } from '../api/workspaces/operations.js';
 import { type Methods, methodsOf } from './methods.js';
-import { Renewal } from './renewal.js';
+import { Renewal, heldSince } from './renewal.js';
 import type { Transport } from './transport/transport.js';
 
 export interface ClaimSettings extends CallSettings {
@@ -49,9 +48,9 @@ export function tasksClient(transport: Transport): TasksClient {
     ...calls,
     claim: async (projectId, { wait = 0, leaseSeconds, agentId, signal, ...filters } = {}) => {
       const own = agentId === undefined ? calls : methodsOf(transport.as(agentId), 'tasks', tasks);
-      const untilMs = Date.now() + wait * 1_000;
+      const untilMs = performance.now() + wait * 1_000;
       for (;;) {
-        const leftSeconds = Math.max(0, untilMs - Date.now()) / 1_000;
+        const leftSeconds = Math.max(0, untilMs - performance.now()) / 1_000;
         const body = {
           wait: Math.min(waitSecondsEach, leftSeconds),
           lease_seconds: leaseSeconds,
@@ -59,35 +58,19 @@ export function tasksClient(transport: Transport): TasksClient {
           without_labels: filters.withoutLabels,
           skills: filters.skills,
         };
-        const sentMs = Date.now();
+        const sentMs = performance.now();
         const claim = await own.claim(projectId, body, { signal });
-        const takenMs = claim === undefined ? undefined : await heldSince(own, claim, sentMs, signal);
-        if (claim !== undefined && takenMs !== undefined) return new ClaimedTask(own, claim, takenMs);
-        if (Date.now() >= untilMs) return null;
+        if (claim !== undefined) {
+          const { task, lease } = claim;
+          const takenMs = await heldSince({ sentMs, lifeMs: lifeMsOf(claim) }, () =>
+            own.heartbeat(task.id, { fence: lease.fence }, { signal }),
+          );
+          if (takenMs !== undefined) return new ClaimedTask(own, claim, takenMs);
+        }
+        if (performance.now() >= untilMs) return null;
       }
     },
   };
-}
-
-/**
- * A time of this machine from which the lease has its whole life; undefined if the lease has ended. The server may have
- * waited for a task before it gave the lease, so an answer that took long is followed by a heartbeat.
- */
-async function heldSince(
-  calls: Methods<'tasks'>,
-  claim: Claim,
-  sentMs: number,
-  signal: AbortSignal | undefined,
-): Promise<number | undefined> {
-  const beatMs = Date.now();
-  if (beatMs - sentMs < lifeMsOf(claim) / 3) return sentMs;
-  try {
-    await calls.heartbeat(claim.task.id, { fence: claim.lease.fence }, { signal });
-    return beatMs;
-  } catch (error) {
-    if (error instanceof StoaError && error.code === 'fenced') return undefined;
-    throw error;
-  }
 }
 
 /** Both times are the server's, so the clock of this machine does not matter. */

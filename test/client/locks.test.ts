@@ -108,3 +108,11 @@ test('an abandoned lock lapses in the feed', async () => {
     expect(items[0]).toMatchObject({ agent: 'otter', id: 'a', facts: { name: 'a', holder: 'otter' } });
   });
 });
+
+test('a lock that came after a wait longer than its life is held for its whole life', async () => {
+  expect((await send('PUT', '/v1/locks/deploy', { ttl: 6 })).status).toBe(201);
+  const lock = await clientOf('heron').locks.acquire('deploy', { ttl: 5, wait: 120 });
+  expect((await clientOf('heron').locks.list()).items).toMatchObject([{ name: 'deploy', holder: 'heron' }]);
+  expect(lock.signal.aborted).toBe(false);
+  expect(await lock.release()).toBe(true);
+}, 150_000);

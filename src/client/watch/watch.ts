@@ -124,14 +124,15 @@ async function* live<Item, Change>(
 ): AsyncGenerator<WatchEvent<Item, Change>> {
   let { view } = reported;
   let at = view === undefined ? undefined : reported.position;
-  const forgetAtMs = Date.now() + lateChangesMs;
+  const forgetAtMs = performance.now() + lateChangesMs;
   for await (const { items, position } of changes.follow({
     ...source.filter,
     since: reported.position,
     positions: true,
     signal,
   })) {
-    if (Date.now() > forgetAtMs || items.some(({ kind }) => kind === 'namespace.cleared')) view = undefined;
+    if (performance.now() > forgetAtMs || items.some(({ kind }) => kind === 'namespace.cleared'))
+      view = undefined;
     const news = items
       .filter((item) => view?.isTold(item) !== true)
       .flatMap((item) => source.changeOf(item, position) ?? []);
