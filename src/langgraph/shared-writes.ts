@@ -12,6 +12,9 @@ const operationsMax = 50;
 /** A character has at most six bytes as escaped JSON: below half of the server's limit for a request. */
 const charactersMax = 1_300_000;
 
+/** A write waits no longer for a request that is under way. */
+const waitMsMax = 50;
+
 /** Documents that are written all or not at all, if the server can and they fit into one request. */
 export interface DocumentWrite {
   readonly documents: Readonly<Record<string, Stored>>;
@@ -22,7 +25,8 @@ export interface DocumentWrite {
 interface Waiting extends DocumentWrite {
   readonly operations: readonly SetOperation[];
   readonly characters: number;
-  readonly settle: (result: boolean | Promise<boolean>) => void;
+  readonly resolve: (isWritten: boolean) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 type SetOperation = Extract<Parameters<Stoa['commit']>[0]['operations'][number], { op: 'data.set' }>;
@@ -32,6 +36,7 @@ export class SharedWrites {
   readonly #data: DataClient<Stored>;
   /** False once the server said that its documents cannot take part in a commit. */
   #hasCommits = true;
+  /** They fit into one request. */
   #waiting: Waiting[] = [];
   #underWay = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -43,21 +48,27 @@ export class SharedWrites {
 
   /** Sends it at once, with what waits. False if nothing was written: a key that must not exist yet exists. */
   now(write: DocumentWrite): Promise<boolean> {
-    return new Promise((settle) => {
-      const waiting = this.#waitingOf(write, settle);
-      void this.#sendAll([waiting, ...this.#takeWith(waiting)]);
+    return new Promise((resolve, reject) => {
+      const sent = [this.#waitingOf(write, { resolve, reject })];
+      const left: Waiting[] = [];
+      for (const each of this.#waiting) (fit([...sent, each]) ? sent : left).push(each);
+      this.#waiting = left;
+      void this.#send(sent);
     });
   }
 
   /** Sends it with the next write that does not wait, or soon. */
   soon(write: DocumentWrite): Promise<boolean> {
-    return new Promise((settle) => {
-      this.#waiting.push(this.#waitingOf(write, settle));
-      this.#schedule();
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waitingOf(write, { resolve, reject });
+      if (!fit([...this.#waiting, waiting])) this.#sendWaiting();
+      this.#waiting.push(waiting);
+      if (fit(this.#waiting)) this.#schedule();
+      else this.#sendWaiting();
     });
   }
 
-  #waitingOf({ documents, created }: DocumentWrite, settle: Waiting['settle']): Waiting {
+  #waitingOf({ documents, created }: DocumentWrite, outcome: Pick<Waiting, 'resolve' | 'reject'>): Waiting {
     const operations = Object.entries(documents).map(([key, value]) => ({
       op: 'data.set' as const,
       namespace: this.#data.namespace,
@@ -68,60 +79,67 @@ export class SharedWrites {
       ...(created.has(key) && { if_version: 0 }),
     }));
     const characters = Object.values(documents).reduce((sum, stored) => sum + charactersOf(stored), 0);
-    return { documents, created, operations, characters, settle };
+    return { documents, created, operations, characters, ...outcome };
   }
 
   /** After the request that is under way, because the next checkpoint follows it and takes along what waits. */
   #schedule(): void {
-    if (this.#timer !== undefined || this.#underWay > 0 || this.#waiting.length === 0) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      const [first] = this.#waiting.splice(0, 1);
-      if (first !== undefined) void this.#sendAll([first, ...this.#takeWith(first)]);
-    }, 0);
+    if (this.#waiting.length > 0)
+      this.#timer ??= setTimeout(() => this.#sendWaiting(), this.#underWay > 0 ? waitMsMax : 0);
   }
 
-  /** As many of those that wait as fit into one request with `first`. */
-  #takeWith(first: Waiting): Waiting[] {
-    let { length: operations } = first.operations;
-    let { characters } = first;
-    const end = this.#waiting.findIndex((each) => {
-      operations += each.operations.length;
-      characters += each.characters;
-      return operations > operationsMax || characters > charactersMax;
-    });
-    return this.#waiting.splice(0, end < 0 ? this.#waiting.length : end);
+  #sendWaiting(): void {
+    this.#stopTimer();
+    const sent = this.#waiting;
+    this.#waiting = [];
+    if (sent.length > 0) void this.#send(sent);
   }
 
-  async #sendAll(writes: readonly Waiting[]): Promise<void> {
+  #stopTimer(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+  }
+
+  async #send(writes: readonly Waiting[]): Promise<void> {
     this.#underWay += 1;
     try {
-      if (await this.#commit(writes)) for (const { settle } of writes) settle(true);
+      if (writes.length > 1 && (await this.#commitTogether(writes)))
+        for (const { resolve } of writes) resolve(true);
       else await this.#eachAlone(writes);
     } catch (error) {
-      if (writes.length > 1 && isRefusal(error)) await this.#eachAlone(writes);
-      else for (const { settle } of writes) settle(Promise.reject(error as Error));
+      for (const { reject } of writes) reject(error);
     } finally {
       this.#underWay -= 1;
+      if (this.#underWay === 0) this.#stopTimer();
       this.#schedule();
     }
   }
 
-  /** In order, and none is refused because another is. */
+  /** False if each must be sent alone: one of them may be refused, or the answer was lost. */
+  async #commitTogether(writes: readonly Waiting[]): Promise<boolean> {
+    try {
+      return await this.#commit(writes);
+    } catch (error) {
+      if (isRefusal(error) || isLost(error)) return false;
+      throw error;
+    }
+  }
+
+  /** In order, and none is refused because another is. If the server does not answer one, the others are not sent. */
   async #eachAlone(writes: readonly Waiting[]): Promise<void> {
     for (const write of writes) {
-      const written = this.#alone(write, writes.length === 1);
-      write.settle(written);
-      // The caller of this write gets the error.
-      await written.catch(() => undefined);
+      try {
+        write.resolve(await this.#alone(write));
+      } catch (error) {
+        if (isLost(error)) throw error;
+        write.reject(error);
+      }
     }
   }
 
   /** In one step if it fits into one request; otherwise in order. */
-  async #alone(write: Waiting, isTried: boolean): Promise<boolean> {
-    if (!isTried && (await this.#commit([write]))) return true;
+  async #alone(write: Waiting): Promise<boolean> {
+    if (await this.#commit([write])) return true;
     if (write.created.size > 0) return false;
     for (const set of batchesOf(write.documents))
       requireWritten((await this.#data.batch({ set, index: false })).set);
@@ -133,8 +151,8 @@ export class SharedWrites {
    * documents.
    */
   async #commit(writes: readonly Waiting[]): Promise<boolean> {
+    if (!this.#hasCommits || !fit(writes)) return false;
     const operations = writes.flatMap((write) => write.operations);
-    if (!this.#hasCommits || operations.length > operationsMax) return false;
     try {
       return (await this.#client.commit({ operations })).ok;
     } catch (error) {
@@ -144,6 +162,23 @@ export class SharedWrites {
       return false;
     }
   }
+}
+
+/** Whether they fit into one commit. */
+function fit(writes: readonly Waiting[]): boolean {
+  return (
+    sumOf(writes, ({ operations }) => operations.length) <= operationsMax &&
+    sumOf(writes, ({ characters }) => characters) <= charactersMax
+  );
+}
+
+function sumOf(writes: readonly Waiting[], sizeOf: (write: Waiting) => number): number {
+  return writes.reduce((sum, write) => sum + sizeOf(write), 0);
+}
+
+/** The request may have been carried out. */
+function isLost(error: unknown): boolean {
+  return error instanceof StoaError && error.code === 'unreachable';
 }
 
 /** Whether the server answered that a write is not valid or not allowed. It may be one of several. */

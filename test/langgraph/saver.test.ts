@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { type Checkpoint, INTERRUPT, emptyCheckpoint, uuid6 } from '@langchain/langgraph-checkpoint';
 import { deltaChannelHistoryTests, validate } from '@langchain/langgraph-checkpoint-validation';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { StoaSaver } from '../../src/langgraph/index.js';
 import { Running } from '../server/running.js';
+import { until } from '../until.js';
 
 let running: Running;
 let created = 0;
@@ -144,6 +146,46 @@ describe('the writes of a task', () => {
       [['task', 'x', 1]],
       [['task', 'x', 3]],
     ]);
+  });
+
+  it('are stored also if the answer to the request that they share is lost', async () => {
+    const lost: unknown[] = [];
+    const saver = newSaver(async (input, init) => {
+      const answer = await fetch(input, init);
+      if (lost.length > 0) return answer;
+      lost.push(await answer.json());
+      throw new TypeError('fetch failed');
+    });
+    await Promise.all([
+      saver.putWrites(taskConfig('t'), [['x', 1]], 'task'),
+      saver.putWrites(taskConfig('u'), [[INTERRUPT, 2]], 'task'),
+    ]);
+    expect(lost).toMatchObject([{ ok: true }]);
+    expect([await pendingOf(saver, 't'), await pendingOf(saver, 'u')]).toEqual([
+      [['task', 'x', 1]],
+      [['task', INTERRUPT, 2]],
+    ]);
+  });
+
+  it('are sent while a request is under way that is not answered, however many they are', async () => {
+    const released = new AbortController();
+    const answered = once(released.signal, 'abort');
+    let requests = 0;
+    const saver = newSaver(async (input, init) => {
+      requests += 1;
+      if (requests === 1) await answered;
+      return fetch(input, init);
+    });
+    const put = saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
+    await until(async () => requests === 1);
+    const many = Array.from({ length: 60 }, (_, place): [string, number] => [`channel ${place}`, place]);
+    await Promise.all([
+      saver.putWrites(taskConfig('u'), [['x', 1]], 'small'),
+      saver.putWrites(taskConfig('u'), many, 'large'),
+    ]);
+    released.abort();
+    await put;
+    expect(await pendingOf(saver, 'u')).toHaveLength(61);
   });
 
   it('are kept when the task runs again in the same moment, and others beside them are stored', async () => {
