@@ -182,6 +182,11 @@ function faultOf(text: string): { about: string; fix: string } {
  */
 export async function checkRedisWritable({ commands }: RedisConnection): Promise<void> {
   const nodes = 'nodes' in commands ? commands.nodes('master') : [commands];
+  // Between two attempts to connect the driver knows no node.
+  if (nodes.length === 0) {
+    const { about, fix } = faultOf('startup nodes');
+    throw new StoaError('backend_unavailable', about, { fix });
+  }
   await withRedis(() => Promise.all(nodes.map((node) => node.eval('#!lua\nreturn 1', 0))));
 }
 
