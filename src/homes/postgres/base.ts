@@ -84,7 +84,8 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     limitStatements(sql, limits);
     limitStatements(beats, {
       ...limits,
-      statementSecondsMax: Math.min(limits.statementSecondsMax, limits.healthSecondsMax),
+      // 0 means no limit for the others.
+      statementSecondsMax: Math.min(limits.statementSecondsMax || Infinity, limits.healthSecondsMax),
     });
   };
   try {
