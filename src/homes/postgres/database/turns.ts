@@ -21,7 +21,7 @@ const failingIntervals = 2;
 
 /**
  * True for one server in each interval. If that server dies, another server gets the turn of the next
- * interval.
+ * interval. A turn in the future was taken before the clock of the database was set back: it counts for nothing.
  */
 export async function takeTurn(
   sql: PostgresSql,
@@ -34,9 +34,10 @@ export async function takeTurn(
     // A server that is too early only reads: ON CONFLICT would lock the row, which is a write to disk.
     `WITH due AS (SELECT clock_timestamp() - $2::double precision * interval '1 millisecond' AS at)
     INSERT INTO sweep_turns AS t (name, taken_at) SELECT $1, clock_timestamp() FROM due
-        WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at)
+        WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at AND taken_at <= clock_timestamp())
       ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
-        WHERE t.taken_at <= excluded.taken_at - $2::double precision * interval '1 millisecond' RETURNING 1`,
+        WHERE t.taken_at <= excluded.taken_at - $2::double precision * interval '1 millisecond'
+          OR t.taken_at > clock_timestamp() RETURNING 1`,
     [name, Math.round(intervalMs * (hasFailed ? failingIntervals : earlyShare))],
   );
   return taken.length > 0;

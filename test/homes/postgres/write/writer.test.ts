@@ -215,6 +215,10 @@ it('of many servers one has the turn to sweep in each interval', async () => {
       "UPDATE sweep_turns SET taken_at = taken_at - interval '60 seconds' WHERE name = 'test'",
     );
     expect(await turns(60_000)).toBe(1);
+    // The clock of the database was set back by an hour.
+    await query(sql, "UPDATE sweep_turns SET taken_at = taken_at + interval '1 hour' WHERE name = 'test'");
+    expect(await turns(60_000)).toBe(1);
+    expect(await turns(60_000)).toBe(0);
   } finally {
     for (const base of bases) await base.close();
   }
