@@ -30,7 +30,7 @@ export class LastSeen {
     if (!writes && caller.agent !== null) this.#recordAgentCall(caller, caller.agent);
     // An identity without a link has no user.
     if (caller.kind === 'operator' || caller.user === '') return;
-    const nowMs = Date.now();
+    const nowMs = performance.now();
     const noted = this.#notedAtMs.get(caller.user);
     if (noted !== undefined && nowMs - noted < this.#pauseMs) return;
     this.#notedAtMs.set(caller.user, nowMs);
@@ -43,7 +43,7 @@ export class LastSeen {
   /** At most once in a while for a name, whether an agent has it or not. */
   #recordAgentCall(caller: Caller, agent: string): void {
     const name = `${caller.user}\0${agent}`;
-    const nowMs = Date.now();
+    const nowMs = performance.now();
     const noted = this.#agentsNotedAtMs.get(name);
     if (noted !== undefined && nowMs - noted < this.#agentPauseMs) return;
     this.#agentsNotedAtMs.set(name, nowMs);

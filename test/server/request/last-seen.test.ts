@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { StoaError } from '../../../src/core/errors.js';
-import { until } from '../../until.js';
+import { eventually, until } from '../../until.js';
 import { Running } from '../running.js';
 
 let running: Running;
@@ -27,3 +27,20 @@ test.each(['recordUserCall', 'recordAgentCall'] as const)(
     expect(record).toHaveBeenCalledTimes(2);
   },
 );
+
+test('a user is recorded again in time also when the clock is set back', async () => {
+  await running.stop();
+  running = await Running.start({ limits: { lastSeenSeconds: 0.2 } });
+  const record = vi.spyOn(running.stoa.registry, 'recordUserCall');
+  await running.ask('GET', '/v1/agents', { as: running.alice });
+  const realNow = Date.now;
+  const setBack = vi.spyOn(Date, 'now').mockImplementation(() => realNow() - 3_600_000);
+  try {
+    await eventually(async () => {
+      await running.ask('GET', '/v1/agents', { as: running.alice });
+      expect(record.mock.calls.length).toBeGreaterThan(1);
+    });
+  } finally {
+    setBack.mockRestore();
+  }
+});
