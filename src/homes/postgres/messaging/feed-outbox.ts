@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import { within } from '../../../core/waiting/within.js';
 import { inSteps } from '../database/in-steps.js';
@@ -58,20 +59,26 @@ export class FeedOutbox {
   readonly #moves = new SharedRuns((list) => this.#moveOrReport(list));
   /** Runs that move entries of answered posts; many posts share one. */
   readonly #answered = new Set<Promise<void>>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #sweeping: Periodic;
+  /** The last move failed, and was reported. */
   #isFailing = false;
+  /** The last sweep of this server failed: others take the next turns. */
+  #hasFailed = false;
   #isClosing = false;
 
   constructor(options: FeedOutboxOptions) {
     this.#options = options;
+    const everyMs = options.redis.isCluster ? clusterSweepEveryMs : sweepEveryMs;
+    this.#sweeping = new Periodic({
+      everyMs,
+      run: () => this.#sweepInTurn(everyMs),
+      onError: (error) => options.onError(error, 'finding messages that are not in the change feed yet'),
+    });
   }
 
   start(): void {
-    const everyMs = this.#options.redis.isCluster ? clusterSweepEveryMs : sweepEveryMs;
-    const sweep = (): void => void this.#sweepInTurn(everyMs);
-    this.#timer = setInterval(sweep, everyMs);
-    this.#timer.unref();
-    sweep();
+    this.#sweeping.start();
+    this.#sweeping.runSoon();
   }
 
   /**
@@ -118,7 +125,7 @@ export class FeedOutbox {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#timer);
+    await this.#sweeping.close();
     await this.#moves.settled();
   }
 
@@ -135,20 +142,17 @@ export class FeedOutbox {
 
   /** In each interval, one of the servers does this. */
   async #sweepInTurn(everyMs: number): Promise<void> {
-    const { sql, onError } = this.#options;
-    try {
-      if (!(await takeTurn(sql, 'feed outbox', everyMs, this.#isFailing))) return;
-      await this.moveAll();
-      await inSteps(sql, 'DELETE FROM feed.added_entries', {
-        table: 'feed.added_entries',
-        where: `added_at < clock_timestamp() - interval '${addedKeptHours} hours'`,
-        rowsMax: batchEntries,
-        isOver: () => this.#isClosing,
-      });
-    } catch (error) {
-      if (!this.#isFailing) onError(error, 'finding messages that are not in the change feed yet');
-      this.#isFailing = true;
-    }
+    const { sql } = this.#options;
+    if (!(await takeTurn(sql, 'feed outbox', everyMs, this.#hasFailed))) return;
+    this.#hasFailed = true;
+    await this.moveAll();
+    this.#hasFailed = this.#isFailing;
+    await inSteps(sql, 'DELETE FROM feed.added_entries', {
+      table: 'feed.added_entries',
+      where: `added_at < clock_timestamp() - interval '${addedKeptHours} hours'`,
+      rowsMax: batchEntries,
+      isOver: () => this.#isClosing,
+    });
   }
 
   async #moveList(list: string): Promise<void> {
