@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, poolUse, query } from '../database/connection.js';
 import type { LiveServer, ServerLoad } from '../../../operations/model.js';
@@ -34,30 +35,22 @@ export class Servers {
   readonly id = randomUUID();
   readonly #options: ServersOptions;
   #url: string | null = null;
-  #timer: NodeJS.Timeout | undefined;
-  #noting: Promise<void> = Promise.resolve();
-  #isFailing = false;
+  readonly #noting: Periodic;
   #isClockWarned = false;
   #feedLag = { commits: 0, ms: 0 };
 
   constructor(options: ServersOptions) {
     this.#options = options;
+    this.#noting = new Periodic({
+      everyMs: noteEveryMs,
+      run: () => this.#note(),
+      onError: (error) => options.onError(error, 'noting that this server is alive'),
+    });
   }
 
   async start(): Promise<void> {
     await this.#note();
-    this.#timer = setInterval(() => {
-      this.#noting = this.#note().then(
-        () => {
-          this.#isFailing = false;
-        },
-        (error: unknown) => {
-          if (!this.#isFailing) this.#options.onError(error, 'noting that this server is alive');
-          this.#isFailing = true;
-        },
-      );
-    }, noteEveryMs);
-    this.#timer.unref();
+    this.#noting.start();
   }
 
   load(): ServerLoad {
@@ -100,8 +93,7 @@ export class Servers {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#noting;
+    await this.#noting.close();
     try {
       await query(this.#options.sql, 'DELETE FROM cluster.servers WHERE id = $1', [this.id]);
     } catch (error) {
