@@ -1,4 +1,5 @@
 /** Background work on workspaces in PostgreSQL: expired leases and sessions, bulk work and re-keying. */
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { PostgresSql } from '../database/connection.js';
@@ -20,26 +21,39 @@ export interface WorkspacesBackgroundOptions {
 
 export class WorkspacesBackground {
   readonly #options: WorkspacesBackgroundOptions;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #sweeping: Periodic;
+  /** The jobs run one after the other. At most one sweep and one settlement wait. */
   #running: Promise<void> = Promise.resolve();
+  #isSettleWaiting = false;
   /** Called after each step of a re-keying with the number of changed records. */
   readonly #onResealed = new Set<(records: number) => void>();
   #closing = false;
 
   constructor(options: WorkspacesBackgroundOptions) {
     this.#options = options;
+    const { sweepIntervalMs } = options;
+    this.#sweeping = new Periodic({
+      everyMs: sweepIntervalMs,
+      run: () => this.#inOrder(() => this.#sweepInTurn(sweepIntervalMs)),
+      onError: (error) => this.#report(error),
+    });
   }
 
   start(): void {
-    const { sweepIntervalMs } = this.#options;
-    this.#timer = setInterval(() => this.#run(() => this.#sweepInTurn(sweepIntervalMs)), sweepIntervalMs);
-    this.#timer.unref();
+    this.#sweeping.start();
     this.settleSoon();
   }
 
   /** Does all bulk work that is recorded in the database, without waiting for it. */
   settleSoon(): void {
-    this.#run(() => this.#settle());
+    if (this.#isSettleWaiting) return;
+    this.#isSettleWaiting = true;
+    const settled = this.#inOrder(() => {
+      this.#isSettleWaiting = false;
+      return this.#settle();
+    });
+    // The next sweep tries again.
+    settled.catch((error: unknown) => this.#report(error));
   }
 
   /** Handles expired leases and questions, start times, sessions past their limits, and bulk work. */
@@ -83,7 +97,7 @@ export class WorkspacesBackground {
 
   async close(): Promise<void> {
     this.#closing = true;
-    clearInterval(this.#timer);
+    await this.#sweeping.close();
     await this.#running;
   }
 
@@ -105,11 +119,14 @@ export class WorkspacesBackground {
     return true;
   }
 
-  /** Runs one job after the other. A failed job is reported and tried again with the next sweep. */
-  #run(job: () => Promise<void>): void {
-    if (this.#closing) return;
-    this.#running = this.#running.then(job).catch((error: unknown) => {
-      if (!this.#closing) this.#options.onError(error, 'background work on workspaces');
-    });
+  #inOrder(job: () => Promise<void>): Promise<void> {
+    const done = this.#running.then(() => (this.#closing ? undefined : job()));
+    // The caller reports the error.
+    this.#running = done.catch(() => undefined);
+    return done;
+  }
+
+  #report(error: unknown): void {
+    if (!this.#closing) this.#options.onError(error, 'background work on workspaces');
   }
 }
