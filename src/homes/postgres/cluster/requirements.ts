@@ -20,10 +20,7 @@ import { tableExists, knownStore, tablesPlan } from './tables.js';
 
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
-/**
- * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the
- * database by no more than this differ from each other by a minute at most.
- */
+/** Times go by the database's clock, which a server estimates by its own. A larger difference is a fault of a clock. */
 export const clockDifferenceMsMax = 30_000;
 const retryMs = 500;
 

@@ -41,7 +41,7 @@ const deleteOldEveryMs = 60_000;
 const isCurrentWindow = `began_at > clock_timestamp() - ${byteWindow}`;
 /** Pause before the next try when another server is delivering to the same destination. */
 const busyMs = 15;
-/** Of the time that an answer waits: to read what became of its messages. */
+/** Of the time that an answer waits: to read the state of its messages. */
 const statesShare = 0.1;
 
 export class CommitOutbox {
