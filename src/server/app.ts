@@ -22,8 +22,6 @@ import { Origins } from './request/origins.js';
 import { silentLogger } from './telemetry/log.js';
 import { type DroppedLines, Metrics } from './telemetry/metrics.js';
 import { OpenApiTexts } from './openapi/texts.js';
-import { measureOutbox } from './telemetry/outbox-metrics.js';
-import { measureVectors } from './telemetry/vector-metrics.js';
 import { PipelinedRequests } from './request/pipelined.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
 import { RateLimit } from './request/rate-limit.js';
@@ -93,8 +91,6 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const streams = new EventStreams(limits, (caller) => stoa.identity.isLive(caller));
   stoa.identity.onOperatorReplaced(() => streams.endOf(({ kind }) => kind === 'operator'));
   const metrics = new Metrics(stoa, streams, options.log);
-  measureOutbox(metrics.registry, stoa);
-  measureVectors(metrics.registry, stoa);
   const stop = new Stop(stoa, streams);
   const writer = new AnswerWriter(limits, metrics, logger, stop.isBegun);
   const errors = new ErrorAnswers({ stoa, groups, logger, writer });

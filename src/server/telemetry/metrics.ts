@@ -1,23 +1,15 @@
 /**
  * The server's metrics for Prometheus. Labels never contain ids, so that the number of series stays small.
  */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../../index.js';
-import type { ServerLoad } from '../../operations/model.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from '../answer/event-stream.js';
-import { measureCensus } from './census-metrics.js';
-import { measureFind } from './find-metrics.js';
 import { measureProcess } from './process-metrics.js';
 import { measureTogether } from './shared-gauges.js';
+import { measureStore } from './store-gauges.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/**
- * The minimum time between counts of blocks: Redis scans all keys for a count, and anybody may read the
- * metrics.
- */
-const blocksCountedEveryMs = 15_000;
 
 /** Log lines that could not be written. */
 export interface DroppedLines {
@@ -68,10 +60,13 @@ export class Metrics {
       buckets: secondsBuckets,
       registers,
     });
-    gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
-    this.#measureHome(stoa);
+    const onError = (error: unknown): void => stoa.onError(error, 'counting for /metrics');
+    measureTogether(this.registry, () => streams.count, onError, [
+      ['stoa_streams_open', 'Event streams that are open.', (count) => count],
+    ]);
     this.#measureBackends(stoa);
-    this.#measureMessaging(stoa);
+    measureGroups(registers, stoa);
+    measureStore(this.registry, stoa);
     measureProcess(this.registry, stoa);
   }
 
@@ -112,120 +107,6 @@ export class Metrics {
       seconds.observe({ domain, backend, verb }, milliseconds / 1_000),
     );
   }
-
-  /** Metrics that only servers with a shared home have. */
-  #measureCluster({ operations }: Stoa, onError: (error: unknown) => void): void {
-    const facts = (name: string, help: string, of: (load: ServerLoad) => number): void =>
-      gauge([this.registry], name, help, () => {
-        const { load } = operations.facts();
-        return load === null ? 0 : of(load);
-      });
-    facts('stoa_pool_busy', 'Connections to PostgreSQL that are in use.', ({ pool }) => pool.busy);
-    facts(
-      'stoa_pool_waiting',
-      'Statements that wait for a connection to PostgreSQL.',
-      ({ pool }) => pool.waiting,
-    );
-    facts('stoa_pool_size', 'Connections to PostgreSQL that this server may have.', ({ pool }) => pool.total);
-    facts(
-      'stoa_feed_tail_lag_commits',
-      'Commits of the change feed that this server does not know of.',
-      ({ feedLagCommits }) => feedLagCommits,
-    );
-    facts(
-      'stoa_feed_tail_lag_seconds',
-      'Age of the oldest commit that this server does not know of.',
-      ({ feedLagMs }) => feedLagMs / 1_000,
-    );
-    measureTogether(this.registry, {
-      read: () => operations.servers(),
-      onError,
-      gauges: [
-        { name: 'stoa_servers', help: 'Live servers that share the home.', of: ({ length }) => length },
-      ],
-    });
-  }
-
-  #measureMessaging({ messaging, onError }: Stoa): void {
-    const report = (error: unknown) => onError(error, 'counting for /metrics');
-    measureTogether(this.registry, {
-      read: () => messaging.port.totals(),
-      onError: report,
-      gauges: [
-        { name: 'aicq_agents', help: 'Registered agents.', of: ({ agents }) => agents },
-        { name: 'aicq_public_rooms', help: 'Public rooms.', of: ({ publicRooms }) => publicRooms },
-        {
-          name: 'aicq_messages_posted',
-          help: 'Messages ever posted, without those in rooms of users.',
-          of: ({ messages }) => messages,
-        },
-        { name: 'stoa_identities', help: 'Messaging identities.', of: ({ agents }) => agents },
-      ],
-    });
-    let counted = { blocks: 0, atMs: -Infinity };
-    const countBlocks = async () => {
-      if (performance.now() - counted.atMs < blocksCountedEveryMs) return counted.blocks;
-      counted = { ...counted, atMs: performance.now() };
-      counted.blocks = await messaging.gate.countBlocks();
-      return counted.blocks;
-    };
-    measureTogether(this.registry, {
-      read: countBlocks,
-      onError: report,
-      gauges: [
-        {
-          name: 'aicq_blocked_addresses',
-          help: 'Addresses that are blocked for exceeding rate limits.',
-          of: (blocks) => blocks,
-        },
-      ],
-    });
-  }
-
-  #measureHome(stoa: Stoa): void {
-    const registers = [this.registry];
-    const { operations } = stoa;
-    measureGroups(registers, stoa);
-    gauge(
-      registers,
-      'stoa_feed_sequence',
-      'Newest number of the change feed, of all shards.',
-      () => operations.facts().sequence,
-    );
-    gauge(
-      registers,
-      'stoa_feed_bytes',
-      'Bytes of the stored change feed.',
-      () => operations.facts().feedBytes,
-    );
-    gauge(
-      registers,
-      'stoa_expiry_backlog_seconds',
-      'Age of the oldest timer that is due and not handled.',
-      () => operations.facts().expiryBacklogMs / 1_000,
-    );
-    const onError = (error: unknown): void => stoa.onError(error, 'counting for /metrics');
-    measureCensus(this.registry, stoa);
-    measureFind(this.registry, stoa);
-    measureTogether(this.registry, {
-      read: () => stoa.changes.lagCommits(),
-      onError,
-      gauges: [
-        {
-          name: 'stoa_feed_lag_commits',
-          help: 'Commits by which the slowest open stream of changes is behind.',
-          of: (commits) => commits,
-        },
-      ],
-    });
-    if (operations.facts().load !== null) this.#measureCluster(stoa, onError);
-    gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
-      operations.facts().writes === 'stopped' ? 1 : 0,
-    );
-    gauge(registers, 'stoa_disk_full', 'One while writes are refused because the disk is full.', () =>
-      operations.facts().writes === 'disk_full' ? 1 : 0,
-    );
-  }
 }
 
 function measureGroups(registers: Registry[], stoa: Stoa): void {
@@ -256,20 +137,6 @@ function measureGroups(registers: Registry[], stoa: Stoa): void {
     groups.inc();
     groupSize.observe(group.transactions);
     syncSeconds.observe(group.commitMs / 1_000);
-  });
-}
-
-function gauge(
-  registers: Registry[],
-  name: string,
-  help: string,
-  read: () => number | Promise<number>,
-): void {
-  const metric: Gauge = new Gauge({
-    name,
-    help,
-    registers,
-    collect: async (): Promise<void> => metric.set(await read()),
   });
 }
 

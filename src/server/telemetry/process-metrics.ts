@@ -41,37 +41,22 @@ export function measureProcess(registry: Registry, { operations, onError }: Stoa
     },
   });
   const report = (error: unknown): void => onError(error, 'counting for /metrics');
-  measureTogether(registry, {
-    read: async () => process.memoryUsage(),
-    onError: report,
-    gauges: [
-      { name: 'stoa_process_resident_bytes', help: 'Memory of the process.', of: ({ rss }) => rss },
-      {
-        name: 'stoa_process_heap_bytes',
-        help: 'Memory of JavaScript objects.',
-        of: ({ heapUsed }) => heapUsed,
-      },
-    ],
-  });
+  measureTogether(registry, () => process.memoryUsage(), report, [
+    ['stoa_process_resident_bytes', 'Memory of the process.', ({ rss }) => rss],
+    ['stoa_process_heap_bytes', 'Memory of JavaScript objects.', ({ heapUsed }) => heapUsed],
+  ]);
   const { directory } = operations.facts();
-  if (directory !== null) measureDisk(registry, directory, report);
-}
-
-function measureDisk(registry: Registry, directory: string, onError: (error: unknown) => void): void {
-  measureTogether(registry, {
-    read: () => statfs(directory),
-    onError,
-    gauges: [
-      {
-        name: 'stoa_disk_free_bytes',
-        help: 'Free space on the disk of the data directory.',
-        of: ({ bavail, bsize }) => bavail * bsize,
-      },
-      {
-        name: 'stoa_disk_size_bytes',
-        help: 'Size of the disk of the data directory.',
-        of: ({ blocks, bsize }) => blocks * bsize,
-      },
+  if (directory === null) return;
+  measureTogether(registry, () => statfs(directory), report, [
+    [
+      'stoa_disk_free_bytes',
+      'Free space on the disk of the data directory.',
+      ({ bavail, bsize }) => bavail * bsize,
     ],
-  });
+    [
+      'stoa_disk_size_bytes',
+      'Size of the disk of the data directory.',
+      ({ blocks, bsize }) => blocks * bsize,
+    ],
+  ]);
 }

@@ -3,41 +3,34 @@
  */
 import { Gauge, type Registry } from 'prom-client';
 
-export interface SharedGauges<T> {
-  /**
-   * If it fails, the gauges keep their numbers: the other metrics are needed most when a database is down.
-   */
-  read: () => Promise<T>;
-  onError: (error: unknown) => void;
-  gauges: readonly (PlainGauge<T> | LabelledGauge<T>)[];
-}
+/** A number of what was read; with a label, a number for each of its values. */
+export type GaugeRow<T> = readonly [
+  name: string,
+  help: string,
+  of: (read: T) => number | Readonly<Record<string, number>>,
+  label?: string,
+];
 
-interface PlainGauge<T> {
-  name: string;
-  help: string;
-  label?: undefined;
-  of: (read: T) => number;
-}
-
-/** A number for each value of a label. */
-interface LabelledGauge<T> {
-  name: string;
-  help: string;
-  label: string;
-  of: (read: T) => Readonly<Record<string, number>>;
-}
-
-export function measureTogether<T>(registry: Registry, { read, onError, gauges }: SharedGauges<T>): void {
+/**
+ * If the read fails, the gauges keep their numbers: the other metrics are needed most when a database is down.
+ */
+export function measureTogether<T>(
+  registry: Registry,
+  read: () => T | Promise<T>,
+  onError: (error: unknown) => void,
+  rows: readonly GaugeRow<T>[],
+): void {
   let reading: Promise<T | undefined> | undefined;
   // All gauges of a scrape start to collect before the first read ends.
   const look = () =>
-    (reading ??= read()
+    (reading ??= Promise.resolve()
+      .then(read)
       .catch((error: unknown) => {
         onError(error);
         return undefined;
       })
       .finally(() => (reading = undefined)));
-  for (const { name, help, label, of } of gauges) {
+  for (const [name, help, of, label] of rows) {
     const gauge: Gauge = new Gauge({
       name,
       help,
