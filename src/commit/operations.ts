@@ -23,93 +23,78 @@ export function isMessage(operation: Operation): operation is MessageOperation {
   return operation.op === 'room.post' || operation.op === 'dm.send';
 }
 
-/** The step of the operation at `index`, for every operation but messages. */
-export function stepOf(
-  { data, registry, workspaces, locks }: CommitSteps,
-  caller: Caller,
-  operation: Exclude<Operation, MessageOperation>,
-  index: number,
-  modified: ModifiedBytes,
-): Step<unknown> {
-  switch (operation.op) {
-    case 'data.set': {
-      const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt, index } = operation;
-      return data.set(caller, namespace, key, value, { metadata, ttl, expiresAt, index, ifVersion });
-    }
-    case 'data.delete':
-      return data
-        .delete(caller, operation.namespace, operation.key, { ifVersion: operation.if_version })
-        .map((deleted) => ({ deleted }));
-    case 'data.increment':
-      return data
-        .increment(caller, operation.namespace, operation.key, operation.by, {
-          ifVersion: operation.if_version,
-        })
-        .map((result) => modified.counted(index, result));
-    case 'data.append':
-      return data
-        .append(caller, operation.namespace, operation.key, operation.items, {
-          ifVersion: operation.if_version,
-        })
-        .map(({ key, version, sizeBytes, updatedAt, created }) =>
-          modified.counted(index, { key, version, sizeBytes, updatedAt, created }),
-        );
-    case 'agent.create': {
-      const { op: _, ...input } = operation;
-      return registry.createAgent(caller, input);
-    }
-    case 'agent.update': {
-      const { op: _, agent_id, if_version: ifVersion, fence, ...input } = operation;
-      return registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion });
-    }
-    case 'agent.heartbeat': {
-      const { op: _, agent_id, fence, ...input } = operation;
-      return registry.heartbeat(fenced(caller, fence), agent_id, input);
-    }
-    case 'session.update': {
-      const { op: _, session_id, if_version: ifVersion, ...input } = operation;
-      return workspaces.updateSession(caller, session_id, input, ifVersion);
-    }
-    case 'task.create': {
-      const { op: _, session_id, ...input } = operation;
-      return workspaces.createTask(caller, session_id, input);
-    }
-    case 'task.claim': {
-      // The caller is this agent already.
-      const { op: _, project_id, agent_id: _agent, ...input } = operation;
-      return workspaces.claimNow(caller, project_id, input);
-    }
-    case 'task.heartbeat':
-      return workspaces.heartbeatTask(caller, operation.task_id, { fence: operation.fence });
-    case 'task.complete': {
-      const { op: _, task_id, ...input } = operation;
-      return workspaces.completeTask(caller, task_id, input);
-    }
-    case 'task.fail': {
-      const { op: _, task_id, ...input } = operation;
-      return workspaces.failTask(caller, task_id, input);
-    }
-    case 'task.ask': {
-      const { op: _, task_id, ...input } = operation;
-      return workspaces.askQuestion(caller, task_id, input);
-    }
-    case 'task.answer': {
-      const { op: _, task_id, ...input } = operation;
-      return workspaces.answerQuestion(caller, task_id, input);
-    }
-    case 'task.cancel': {
-      const { op: _, task_id, ...input } = operation;
-      return workspaces.cancelTask(caller, task_id, input);
-    }
-    case 'lock.acquire': {
-      const { op: _, name, ...input } = operation;
-      return locks.acquire(caller, name, input).map(({ lock }) => lock);
-    }
-    case 'lock.release': {
-      const { op: _, name, ...input } = operation;
-      return locks.release(caller, name, input);
-    }
-  }
+type Part = Exclude<Operation, MessageOperation>;
+
+/** Where an operation belongs: who commits it, and its index among the operations. */
+interface Place {
+  readonly caller: Caller;
+  readonly index: number;
+  readonly modified: ModifiedBytes;
+}
+
+/** By the name of the operation, for every operation but messages. */
+const makers: {
+  readonly [Op in Part['op']]: (
+    steps: CommitSteps,
+    place: Place,
+    operation: Extract<Part, { op: Op }>,
+  ) => Step<unknown>;
+} = {
+  'data.set': (
+    { data },
+    { caller },
+    { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt, index },
+  ) => data.set(caller, namespace, key, value, { metadata, ttl, expiresAt, index, ifVersion }),
+  'data.delete': ({ data }, { caller }, { namespace, key, if_version: ifVersion }) =>
+    data.delete(caller, namespace, key, { ifVersion }).map((deleted) => ({ deleted })),
+  'data.increment': ({ data }, { caller, index, modified }, { namespace, key, by, if_version: ifVersion }) =>
+    data
+      .increment(caller, namespace, key, by, { ifVersion })
+      .map((result) => modified.counted(index, result)),
+  'data.append': (
+    { data },
+    { caller, index, modified },
+    { namespace, key: name, items, if_version: ifVersion },
+  ) =>
+    data
+      .append(caller, namespace, name, items, { ifVersion })
+      .map(({ key, version, sizeBytes, updatedAt, created }) =>
+        modified.counted(index, { key, version, sizeBytes, updatedAt, created }),
+      ),
+  'agent.create': ({ registry }, { caller }, { op: _, ...input }) => registry.createAgent(caller, input),
+  'agent.update': ({ registry }, { caller }, { op: _, agent_id, if_version: ifVersion, fence, ...input }) =>
+    registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion }),
+  'agent.heartbeat': ({ registry }, { caller }, { op: _, agent_id, fence, ...input }) =>
+    registry.heartbeat(fenced(caller, fence), agent_id, input),
+  'session.update': ({ workspaces }, { caller }, { op: _, session_id, if_version: ifVersion, ...input }) =>
+    workspaces.updateSession(caller, session_id, input, ifVersion),
+  'task.create': ({ workspaces }, { caller }, { op: _, session_id, ...input }) =>
+    workspaces.createTask(caller, session_id, input),
+  // The caller is this agent already.
+  'task.claim': ({ workspaces }, { caller }, { op: _, project_id, agent_id: _agent, ...input }) =>
+    workspaces.claimNow(caller, project_id, input),
+  'task.heartbeat': ({ workspaces }, { caller }, { task_id, fence }) =>
+    workspaces.heartbeatTask(caller, task_id, { fence }),
+  'task.complete': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+    workspaces.completeTask(caller, task_id, input),
+  'task.fail': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+    workspaces.failTask(caller, task_id, input),
+  'task.ask': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+    workspaces.askQuestion(caller, task_id, input),
+  'task.answer': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+    workspaces.answerQuestion(caller, task_id, input),
+  'task.cancel': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+    workspaces.cancelTask(caller, task_id, input),
+  'lock.acquire': ({ locks }, { caller }, { op: _, name, ...input }) =>
+    locks.acquire(caller, name, input).map(({ lock }) => lock),
+  'lock.release': ({ locks }, { caller }, { op: _, name, ...input }) => locks.release(caller, name, input),
+};
+
+/** The step of an operation, for every operation but messages. */
+export function stepOf(steps: CommitSteps, place: Place, operation: Part): Step<unknown> {
+  // The name of the operation selects the maker for its type.
+  const make = makers[operation.op] as (steps: CommitSteps, place: Place, operation: Part) => Step<unknown>;
+  return make(steps, place, operation);
 }
 
 export function stepOfCheck(

@@ -150,7 +150,7 @@ export class CommitService {
       await refusable(part, async () => {
         if (!isMessage(operation)) {
           const named = await this.#named(caller, operation);
-          return steps.push(stepOf(domains, caller, named, index, modified));
+          return steps.push(stepOf(domains, { caller, index, modified }, named));
         }
         const message = await prepareMessage(operation);
         for (const check of message.checks) requireStep(check, part);
