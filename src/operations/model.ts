@@ -1,4 +1,6 @@
-/** The answers of the operator's operations, in the format of the wire. */
+/** The words of the operator's operations. Their answers are described in `schemas.ts`. */
+import type { z } from 'zod';
+import type * as schemas from './schemas.js';
 
 /** Parts of long work that differ in speed: an import checks and writes, the doctor reads records and the index. */
 export type ProgressPhase = 'checking' | 'writing' | 'records' | 'index';
@@ -13,47 +15,32 @@ export interface Progress {
 
 export type OnProgress = (progress: Progress) => void;
 
-export type BackupKind = 'full' | 'incremental';
+type Status = z.output<typeof schemas.statusSchema>;
 
-/** A backup in lists and answers. */
-export interface BackupSummary {
-  name: string;
-  directory: string;
-  kind: BackupKind;
-  parent: string | null;
-  store: string;
-  taken_at: string;
-  /** The position of the change feed after a restore of this backup. */
-  position: string;
-  size_bytes: number;
-  with_key: boolean;
-  /**
-   * Why the chain of this backup cannot be restored; null if the chain is complete. The bytes are not read
-   * for this.
-   */
-  reason: string | null;
-}
+/** The state of the home, without that of the server in front of it. */
+export type HomeStatus = Omit<Status, 'version' | 'node' | 'uptime_seconds' | 'streams'>;
+/** One of the servers that share a home. */
+export type LiveServer = Status['servers'][number];
+/** Rows of one kind. */
+export type FamilySize = z.output<typeof schemas.familySizeSchema>;
+/** A stored row, for people who want to see the bytes; `value` is empty if it must not be shown. */
+export type InspectedEntry = z.output<typeof schemas.entrySchema>;
 
-export interface BackupSummaries {
-  /** Oldest first. */
-  items: BackupSummary[];
-  /** Entries that look like a backup and cannot be read. */
-  unreadable: { name: string; reason: string }[];
-}
-
-export interface CreatedBackup extends BackupSummary {
-  /** The domains in other databases. */
-  not_included: string[];
-}
-
+/** A backup in lists and answers. The bytes are not read for its `reason`. */
+export type BackupSummary = z.output<typeof schemas.backupSchema>;
+export type BackupKind = BackupSummary['kind'];
+/** Oldest first. */
+export type BackupSummaries = Omit<z.output<typeof schemas.backupListSchema>, 'next_cursor'>;
+export type CreatedBackup = z.output<typeof schemas.createdBackupSchema>;
 /** One backup, whether it can be restored, and why not. */
-export interface BackupVerdict {
-  name: string;
-  /** Null if the description of the backup cannot be read. */
-  kind: BackupKind | null;
-  ok: boolean;
-  reason: string | null;
-}
+export type BackupVerdict = z.output<typeof schemas.backupVerdictSchema>;
+
+export type ExaminedFinding = z.output<typeof schemas.findingSchema>;
+/** One damaged or missing row. */
+export type Finding = Omit<ExaminedFinding, 'shard' | 'repaired'>;
+export type DamageKind = Finding['kind'];
+/** The first findings; all are counted. */
+export type Examination = z.output<typeof schemas.examinationSchema>;
 
 /** Where a restore stops: a position of the change feed, or a moment. */
 export type RestorePoint = { position: string } | { timeMs: number };
@@ -73,35 +60,12 @@ export interface RestoreReport {
   hasKey: boolean;
 }
 
-/** `disk_full` ends when the disk has space again, `stopped` ends with a restart. */
-type WritesState = 'ok' | 'disk_full' | 'stopped';
-
 /** Whether a home can take work. */
 export interface Readiness {
   /** `unavailable`: a database that everything needs does not answer. */
-  writes: WritesState | 'unavailable';
+  writes: HomeStatus['writes'] | 'unavailable';
   /** Parts that do not answer or refuse writes, while most requests work without them: why, by name. */
   degraded: Readonly<Record<string, string>>;
-}
-
-/** One of the servers that share a home. */
-export interface LiveServer {
-  readonly id: string;
-  readonly host: string;
-  readonly process_id: number;
-  readonly version: string;
-  readonly url: string | null;
-  readonly uptime_seconds: number;
-  /** How far the clock of the server is ahead of the database's. */
-  readonly clock_ahead_ms: number;
-  /** Commits of the change feed that the server did not know of, and the age of the oldest of them. */
-  readonly feed_lag_commits: number;
-  readonly feed_lag_ms: number;
-  /** Connections to the database that are in use, of how many. */
-  readonly pool_busy: number;
-  readonly pool_total: number;
-  /** How long ago the server noted all this. */
-  readonly seen_ms_ago: number;
 }
 
 /** What a server that shares its home knows of itself. */
@@ -119,7 +83,7 @@ export interface HomeFacts {
   /** The data directory; null if the home is not a directory. */
   directory: string | null;
   shards: number;
-  writes: WritesState;
+  writes: HomeStatus['writes'];
   /** The newest number of the change feed, added up over all shards. */
   sequence: number;
   feedBytes: number;
@@ -129,61 +93,7 @@ export interface HomeFacts {
   load: ServerLoad | null;
 }
 
-/** Rows of one kind. */
-export interface FamilySize {
-  entries: number;
-  size_bytes: number;
-  estimated: boolean;
-}
-
 export interface HomeSize {
   sizeBytes: number;
   families: ReadonlyMap<string, FamilySize>;
-}
-
-/** A stored row, for people who want to see the bytes. */
-export interface InspectedEntry {
-  /** In hex, as is the value. */
-  key: string;
-  /** Empty if the value must not be shown. */
-  value: string;
-  /** The content of the row as JSON; null if it cannot be decoded. */
-  decoded: unknown;
-}
-
-export type DamageKind =
-  /** A row that follows from another row does not exist. */
-  | 'missing'
-  /** A row refers to a record that does not exist. */
-  | 'dangling'
-  /** An index has a second row where it must have one. */
-  | 'duplicate'
-  /** The content of a row is not correct. */
-  | 'wrong'
-  /** A row cannot be decoded. */
-  | 'unreadable';
-
-/** One damaged or missing row. */
-export interface Finding {
-  family: string;
-  /** The key of the row, in hex. */
-  key: string;
-  kind: DamageKind;
-  /** One sentence. */
-  problem: string;
-  /** What a repair does, or null if only a backup helps. */
-  repair: string | null;
-}
-
-export interface ExaminedFinding extends Finding {
-  shard: number;
-  repaired: boolean;
-}
-
-export interface Examination {
-  found: number;
-  repaired: number;
-  remaining: number;
-  /** The first findings; all are counted. */
-  findings: ExaminedFinding[];
 }

@@ -7,9 +7,9 @@ import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Page, type PageRequest, pageLimit } from '../core/paging.js';
 import type { Limits } from '../core/settings/limits.js';
-import type { DataCapabilities, DataPort } from '../datastore/port.js';
+import type { DataPort } from '../datastore/port.js';
 import type { ChangesService } from '../feed/service.js';
-import type { VectorsService, VectorsStatus } from '../find/vectors/service.js';
+import type { VectorsService } from '../find/vectors/service.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type {
   BackupKind,
@@ -20,6 +20,7 @@ import type {
   ExaminedFinding,
   FamilySize,
   HomeFacts,
+  HomeStatus,
   InspectedEntry,
   LiveServer,
   OnProgress,
@@ -54,36 +55,6 @@ export interface BackupWish {
   directory: string | undefined;
   withKey: boolean;
   onProgress: OnProgress | undefined;
-}
-
-/** The state of the home, without that of the server in front of it. */
-export interface HomeStatus {
-  store_id: string;
-  engine: string;
-  shards: number;
-  sync_writes: boolean;
-  writes: HomeFacts['writes'];
-  position: string;
-  feed_bytes: number;
-  expiry_backlog_ms: number;
-  /** Messages of commits that are not delivered yet; null if their database does not answer. */
-  outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
-  /** What the databases promise. */
-  capabilities: {
-    documents: {
-      backend: string;
-      atomic_batches: boolean;
-      changes: DataCapabilities['changes'];
-      lists_lag: boolean;
-    };
-    messages: { durable: boolean; about: string };
-  };
-  /** The work that gives documents vectors. */
-  embedding: VectorsStatus;
-  size_bytes: number;
-  families: Record<string, FamilySize>;
-  /** The servers that share the home; empty if only one server uses it. */
-  servers: LiveServer[];
 }
 
 export class OperationsService {

@@ -3,6 +3,7 @@
  * written.
  */
 import { stat } from 'node:fs/promises';
+import type { z } from 'zod';
 import { documentId } from '../datastore/documents/document-id.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import { isOversized } from '../datastore/transfer/transfer.js';
@@ -11,6 +12,7 @@ import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { OnProgress, ProgressPhase } from '../operations/model.js';
 import { fileLines, parsedLine } from './file-lines.js';
+import type { documentReportSchema } from './schemas.js';
 
 export interface DocumentFileOptions {
   /** Only checks. */
@@ -20,19 +22,7 @@ export interface DocumentFileOptions {
   onProgress?: OnProgress | undefined;
 }
 
-export interface DocumentFileReport {
-  dry_run: boolean;
-  /** Lines with a document, valid or not. */
-  lines: number;
-  /** Empty lines and CouchDB's own design documents. */
-  skipped: number;
-  imported: number;
-  bad: { line: number; reason: string }[];
-  bad_total: number;
-  /** Lines of imported documents whose value exceeds the limit. */
-  oversized: number[];
-  oversized_total: number;
-}
+export type DocumentFileReport = z.output<typeof documentReportSchema>;
 
 export async function importDocumentFile(
   data: DataService,

@@ -1,4 +1,6 @@
 /** The lines of an export, and the report of an import. */
+import type { z } from 'zod';
+import type { importReportSchema } from './schemas.js';
 
 export const transferDomains = ['registry', 'data', 'workspaces', 'messaging'] as const;
 export type TransferDomain = (typeof transferDomains)[number];
@@ -34,52 +36,12 @@ export interface Trailer extends TransferRecord {
   sha256: string;
 }
 
+export type ImportReport = z.output<typeof importReportSchema>;
+export type LineConflict = ImportReport['conflicts'][number];
 /** Why a record cannot simply be written. */
-type ConflictKind =
-  /** Another record has the same id. */
-  | 'exists'
-  /** Its name, key or place belongs to another record. */
-  | 'name_taken'
-  /** The agent holds tasks under its present name. */
-  | 'holds_tasks'
-  /** The user would have more than the quota allows. */
-  | 'quota'
-  /** The record that it belongs to does not exist, or was skipped. */
-  | 'orphan';
-
-export interface Conflict {
-  kind: ConflictKind;
-  detail: string;
-}
+export type Conflict = Pick<LineConflict, 'kind' | 'detail'>;
 
 export type OnConflict = 'fail' | 'skip' | 'replace';
 
 /** The result for a record. `same`: an equal record exists already. */
 export type Outcome = 'written' | 'replaced' | 'same' | 'skipped';
-
-export interface LineConflict extends Conflict {
-  line: number;
-  type: string;
-  id: string;
-}
-
-interface BadLine {
-  line: number;
-  reason: string;
-}
-
-export interface ImportReport {
-  dry_run: boolean;
-  /** Valid records in the file. */
-  records: number;
-  written: number;
-  replaced: number;
-  same: number;
-  skipped: number;
-  /** The first ones; `conflicts_total` counts all. */
-  conflicts: LineConflict[];
-  conflicts_total: number;
-  /** The first ones; `bad_total` counts all. */
-  bad: BadLine[];
-  bad_total: number;
-}

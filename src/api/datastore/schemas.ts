@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { dataLimits } from '../../core/settings/limits/data.js';
 import { expiresAt, index, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
+import { documentReportSchema } from '../../transfer/schemas.js';
 import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import { type data, type documents, mergePatchType } from './operations.js';
@@ -150,19 +151,6 @@ const importAnswerSchema = z
   })
   .meta({ id: 'ImportedDocuments' });
 
-const importReportSchema = z
-  .object({
-    dry_run: z.boolean(),
-    lines: z.int(),
-    skipped: z.int().describe('Empty lines and design documents of CouchDB'),
-    imported: z.int(),
-    bad: z.array(z.object({ line: z.int(), reason: z.string() })),
-    bad_total: z.int(),
-    oversized: z.array(z.int()).describe('Lines of imported documents whose value exceeds the limit'),
-    oversized_total: z.int(),
-  })
-  .meta({ id: 'DocumentLinesReport' });
-
 export const dataSchemas = {
   listNamespaces: { query: z.object(pageQuery), answers: { 200: pageOf(namespaceSchema) } },
   getSettings: { params: inNamespace, answers: { 200: settingsSchema } },
@@ -234,6 +222,6 @@ export const documentSchemas = {
         .default(false)
         .meta({ description: 'Skip invalid lines instead of refusing the file.' }),
     }),
-    answers: { 200: importReportSchema },
+    answers: { 200: documentReportSchema },
   },
 } satisfies SchemasOf<typeof documents>;
