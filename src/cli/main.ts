@@ -1,12 +1,17 @@
 /** The `stoa` program: parses the command line, runs one command, and exits with the status of its error. */
 import { type Command, CommanderError } from 'commander';
-import { clientVariables, loadConfig } from '../core/settings/config.js';
+import {
+  type ConfigSources,
+  type LoadedConfig,
+  clientVariables,
+  loadConfig,
+} from '../core/settings/config.js';
 import { StoaError, messageOf } from '../core/errors.js';
+import { settingNames } from '../core/settings/settings.js';
 import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection/connection.js';
 import { type ActsAs, type CommandDefinition, type Options, textOption } from './definitions/definition.js';
 import { Output } from './output/output.js';
-import { settingFlags } from './definitions/setting-flags.js';
 import { createProgram } from './program.js';
 
 const usageExit = 2;
@@ -56,6 +61,8 @@ async function run(
 ): Promise<void> {
   const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true, wide: globals['wide'] === true });
+  const settings = (own: Options = {}): LoadedConfig =>
+    loadConfig({ flags: settingFlags({ ...globals, ...own }), environment: process.env });
   const opened: Connection[] = [];
   const connectNow = async (absent: AbsentStore = 'refused', as: ActsAs = {}): Promise<Connection> => {
     const connection = await connect({
@@ -67,17 +74,23 @@ async function run(
       token: textOption(globals, 'token'),
       user: textOption(globals, 'user') ?? as.user,
       agent: as.agent ?? textOption(globals, 'agent'),
-      loadConfig: () => loadConfig({ flags: settingFlags(globals), environment: process.env }).config,
+      loadConfig: () => settings().config,
     });
     opened.push(connection);
     return connection;
   };
   const action = await load();
   try {
-    await action({ output, globals, connect: connectNow }, args, command.opts());
+    await action({ output, globals, settings, connect: connectNow }, args, command.opts());
   } finally {
     for (const connection of opened) await connection.close();
   }
+}
+
+/** The settings among the parsed flags. */
+function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {
+  const named = [...settingNames, 'config'].map((name) => [name, options[name]]);
+  return Object.fromEntries(named.filter(([, value]) => value !== undefined));
 }
 
 /** Prints the error and returns the exit status. */

@@ -87,7 +87,7 @@ function readBodiesAsBytes(app: FastifyInstance): void {
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   // A body of JSON lines can be larger than memory; only a route that reads a stream accepts it.
   app.addContentTypeParser('application/x-ndjson', (request, payload, done) => {
-    if (request.routeOptions.config.route?.streamsBody === true) done(null, payload);
+    if (request.routeOptions.config.route?.upload === true) done(null, payload);
     else
       done(
         new StoaError('unsupported_media_type', 'This route does not accept application/x-ndjson.', {

@@ -117,7 +117,7 @@ class RoutePipeline {
     this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
     this.#rateLimit = !isForAnyoneAlone && this.#isGuarded ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
-    this.#takesConditions = route.versioned && route.writes && !route.creates;
+    this.#takesConditions = route.versioned === true && route.writes && route.creates !== true;
     this.#refusedConditions =
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions
         ? unsupportedPreconditions(route)

@@ -5,7 +5,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import {
   type Answers,
-  type Method,
   type Operation,
   type OperationSchemas,
   type OperationTable,
@@ -118,36 +117,16 @@ export type HandlersOf<Table extends OperationTable, Schemas extends SchemasOf<T
   readonly [Name in keyof Table]: Handler<Table[Name], Schemas[Name]>;
 };
 
-/** A route with its types erased, for lists of routes. */
-export interface Route {
+/** An operation and its schemas with their types erased, for lists of routes. */
+export interface Route extends Omit<Operation, 'writes' | 'headers'>, OperationSchemas {
   /** The name of the operation: `tasks.claim`. */
   readonly name: string;
   readonly tag: string;
-  readonly method: Method;
-  readonly path: string;
-  readonly summary: string;
-  readonly description: string | undefined;
   readonly principals: readonly Principal[];
-  readonly creates: boolean;
-  readonly takesKey: boolean;
-  readonly location: string | undefined;
-  readonly repeatable: boolean;
-  readonly versioned: boolean;
   readonly writes: boolean;
-  readonly changesOnlyItself: boolean;
-  readonly needsNoLink: boolean;
-  readonly streams: boolean;
-  /** The body is a stream of bytes in `request.body`. */
-  readonly streamsBody: boolean;
   readonly bodyLimit: LimitName;
   /** With `raw` the handler gets the unparsed body, of any type. */
   readonly consumes: readonly string[] | 'raw';
-  readonly hidden: boolean;
-  readonly params: z.ZodType | undefined;
-  readonly query: z.ZodType | undefined;
-  readonly body: z.ZodType | undefined;
-  readonly headers: z.ZodType | undefined;
-  readonly answers: Answers;
   /** The status of a plain return value. */
   readonly defaultStatus: number;
   readonly handler: (context: RouteContext<unknown, unknown, unknown, unknown, Caller | null>) => unknown;
@@ -186,36 +165,23 @@ function routeOf(
   group: string,
   name: string,
   row: Operation,
-  { params, query, body, headers, answers, description }: OperationSchemas,
+  schemas: OperationSchemas,
   handler: Route['handler'],
 ): Route {
   return {
+    ...row,
+    ...schemas,
     name: `${group}.${name}`,
     tag: group,
-    method: row.method,
-    path: row.path,
-    summary: row.summary,
-    description,
     principals: row.principals ?? authenticated,
-    creates: row.creates === true,
-    takesKey: row.takesKey === true,
-    location: row.location,
-    repeatable: row.repeatable === true,
-    versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',
-    changesOnlyItself: row.changesOnlyItself === true,
-    needsNoLink: row.needsNoLink === true,
-    streams: row.streams !== undefined,
-    streamsBody: row.upload === true,
     bodyLimit: row.bodyLimit ?? 'bodyBytesMax',
     consumes: row.upload === true ? 'raw' : (row.consumes ?? jsonOnly),
-    hidden: row.hidden === true,
-    params: refuseUnknown(params),
-    query: refuseUnknown(query),
-    body: refuseUnknown(body),
-    headers,
-    answers,
-    defaultStatus: Math.min(...Object.keys(answers).map(Number)),
+    params: refuseUnknown(schemas.params),
+    query: refuseUnknown(schemas.query),
+    body: refuseUnknown(schemas.body),
+    headers: schemas.headers,
+    defaultStatus: Math.min(...Object.keys(schemas.answers).map(Number)),
     handler,
   };
 }

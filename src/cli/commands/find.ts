@@ -53,12 +53,11 @@ export const find: Action = async ({ connect, output }, words, options) => {
 
 export const reindex: Action = async ({ connect, output }, _words, options) => {
   const connection = await connect();
-  const progress = output.progress('Filing');
-  const report = await connection
-    .work('find.reindex', { namespace: textOption(options, 'namespace') }, (step) =>
+  const report = await output.working('Filing', (progress) =>
+    connection.work('find.reindex', { namespace: textOption(options, 'namespace') }, (step) =>
       progress.update(step, 'entries'),
-    )
-    .finally(() => progress.end());
+    ),
+  );
   if (output.json) output.value(report);
   else output.say(`Filed ${counted(report.filed, 'entry', 'entries')} again, and removed ${report.removed}.`);
 };

@@ -1,6 +1,7 @@
 /** The definition of a command. `main.ts` builds the parser from it and loads the code only when it runs. */
 import type { OperationName } from '../../api/call.js';
 import { StoaError } from '../../core/errors.js';
+import type { LoadedConfig } from '../../core/settings/config.js';
 import { flagOf } from '../../core/settings/settings.js';
 import type { AbsentStore, Connection } from '../connection/connection.js';
 import type { Output } from '../output/output.js';
@@ -18,6 +19,8 @@ export interface Context {
   output: Output;
   /** The options of every command: `--data`, `--url`, `--user` … */
   globals: Options;
+  /** The settings, from the flags of every command, those in `own`, the environment and the file. */
+  settings(own?: Options): LoadedConfig;
   /**
    * Finds the running server or opens the directory; closed when the action ends. A directory without a store
    * is refused by default. `as` replaces `--agent` and is the user where `--user` is missing.

@@ -2,9 +2,8 @@
  * Hooks of agent programs: at the start of a session and before each prompt, a command tells the agent who is
  * here and what is new. After the tool `agents`, it notes which agent the session is.
  */
-import { type ParseError, applyEdits, modify, parse } from 'jsonc-parser';
 import type { HookProgram } from '../hook/answer.js';
-import { unreadable } from './merge-settings.js';
+import { edited, readJson, unreadable } from './merge-settings.js';
 
 /** An event of a program: the argument of `stoa hook`, and the cases in which the hook runs. */
 interface HookedEvent {
@@ -85,7 +84,7 @@ export function mergeHooks(
   file: string,
 ): string {
   const { timeout, isFlat, version } = hookFile;
-  const edited = changed(text, hookFile, file, ({ argument, matcher }, others) => {
+  const hooked = changed(text, hookFile, file, ({ argument, matcher }, others) => {
     const ours = { command: command(argument), timeout };
     const group = {
       ...(matcher !== undefined && { matcher }),
@@ -93,8 +92,8 @@ export function mergeHooks(
     };
     return [...others, isFlat === true ? ours : group];
   });
-  const isVersioned = version === undefined || rootOf(edited, file)['version'] !== undefined;
-  return isVersioned ? edited : edit(edited, ['version'], version);
+  const isVersioned = version === undefined || readJson(hooked, file)['version'] !== undefined;
+  return isVersioned ? hooked : edited(hooked, ['version'], version);
 }
 
 export function removeHooks(text: string, hookFile: HookFile, file: string): string {
@@ -107,29 +106,21 @@ function changed(
   file: string,
   groupsOf: (event: HookedEvent, others: HookGroup[]) => HookGroup[] | undefined,
 ): string {
-  let edited = text.trim() === '' ? '{}\n' : text;
+  let hooked = text.trim() === '' ? '{}\n' : text;
   for (const [name, event] of Object.entries(events)) {
-    const groups = rootOf(edited, file).hooks?.[name] ?? [];
+    const groups = hooksIn(hooked, file)[name] ?? [];
     if (!Array.isArray(groups)) throw unreadable(file, 'its hooks cannot be read');
     const others = groups.filter((group) => !isOurs(group));
     const wanted = groupsOf(event, others);
     if (JSON.stringify(wanted ?? []) === JSON.stringify(groups)) continue;
-    edited = edit(edited, ['hooks', name], wanted);
+    hooked = edited(hooked, ['hooks', name], wanted);
   }
-  return edited.endsWith('\n') ? edited : `${edited}\n`;
+  return hooked.endsWith('\n') ? hooked : `${hooked}\n`;
 }
 
-function rootOf(text: string, file: string): { hooks?: Record<string, HookGroup[]>; version?: unknown } {
-  const errors: ParseError[] = [];
-  const root: unknown = parse(text, errors, { allowTrailingComma: true });
-  if (errors.length > 0 || typeof root !== 'object' || root === null)
-    throw unreadable(file, 'its hooks cannot be read');
-  return root;
-}
-
-function edit(text: string, path: string[], value: unknown): string {
-  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: '\n' };
-  return applyEdits(text, modify(text, path, value, { formattingOptions }));
+function hooksIn(text: string, file: string): Record<string, HookGroup[]> {
+  // `changed` checks the lists in it.
+  return (readJson(text, file)['hooks'] ?? {}) as Record<string, HookGroup[]>;
 }
 
 function isOurs({ hooks = [], ...flat }: HookGroup): boolean {

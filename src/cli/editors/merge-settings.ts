@@ -22,16 +22,21 @@ export function mergeJson(
   const servers = root[section];
   if (servers !== undefined && !isObject(servers)) throw unreadable(file, `"${section}" is not an object`);
   if (isDeepStrictEqual(servers?.[name], entry)) return text;
+  return edited(text, [section, name], entry);
+}
+
+/** The text with another value at a path, indented as the rest of the file. */
+export function edited(text: string, path: string[], value: unknown): string {
   const indent = /\n([ \t]+)"/.exec(text)?.[1] ?? '  ';
   const formattingOptions = {
     insertSpaces: !indent.startsWith('\t'),
     tabSize: indent.startsWith('\t') ? 1 : indent.length,
     eol: '\n',
   };
-  return applyEdits(text, modify(text, [section, name], entry, { formattingOptions }));
+  return applyEdits(text, modify(text, path, value, { formattingOptions }));
 }
 
-function readJson(text: string, file: string): Record<string, unknown> {
+export function readJson(text: string, file: string): Record<string, unknown> {
   const errors: ParseError[] = [];
   const root: unknown = parse(text, errors, { allowTrailingComma: true });
   const [first] = errors;
@@ -56,18 +61,25 @@ export function mergeToml(
   file = 'The file',
 ): string {
   const table = tomlTable(section, name, entry);
+  refuseInline(text.split('\n'), section, name, file);
+  const around = aroundTable(text, section, name);
+  if (around === undefined) return `${text.trim() === '' ? '' : `${text.trimEnd()}\n\n`}${table}`;
+  const { before, after } = around;
+  return [...before, ...table.trimEnd().split('\n'), '', ...after].join('\n');
+}
+
+/** The lines before and after a table; undefined if the file does not have it. */
+function aroundTable(
+  text: string,
+  section: string,
+  name: string,
+): { before: string[]; after: string[] } | undefined {
   const lines = text.split('\n');
-  refuseInline(lines, section, name, file);
   const header = new RegExp(`^\\s*\\[\\s*${section}\\s*\\.\\s*"?${name}"?\\s*\\]\\s*(#.*)?$`);
   const start = lines.findIndex((line) => header.test(line));
-  if (start === -1) return `${text.trim() === '' ? '' : `${text.trimEnd()}\n\n`}${table}`;
+  if (start === -1) return undefined;
   const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
-  const rest = length === -1 ? [] : ['', ...lines.slice(start + 1 + length)];
-  return [
-    ...lines.slice(0, start),
-    ...table.trimEnd().split('\n'),
-    ...(rest.length === 0 ? [''] : rest),
-  ].join('\n');
+  return { before: lines.slice(0, start), after: length === -1 ? [] : lines.slice(start + 1 + length) };
 }
 
 /** An inline table cannot be extended: a second table with its name would break the file. */
@@ -92,17 +104,12 @@ export function removeJson(text: string, section: string, name: string, file = '
   if (text.trim() === '') return text;
   const servers = readJson(text, file)[section];
   if (!isObject(servers) || !(name in servers)) return text;
-  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: '\n' };
-  return applyEdits(text, modify(text, [section, name], undefined, { formattingOptions }));
+  return edited(text, [section, name], undefined);
 }
 
 export function removeToml(text: string, section: string, name: string): string {
-  const lines = text.split('\n');
-  const header = new RegExp(`^\\s*\\[\\s*${section}\\s*\\.\\s*"?${name}"?\\s*\\]\\s*(#.*)?$`);
-  const start = lines.findIndex((line) => header.test(line));
-  if (start === -1) return text;
-  const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
-  return [...lines.slice(0, start), ...(length === -1 ? [] : lines.slice(start + 1 + length))].join('\n');
+  const around = aroundTable(text, section, name);
+  return around === undefined ? text : [...around.before, ...around.after].join('\n');
 }
 
 /** The text without the marks and what is between them. */

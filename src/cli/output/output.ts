@@ -123,6 +123,12 @@ export class Output {
     return new Progress(label, this.json ? undefined : this.#stderr, before);
   }
 
+  /** Shows the progress of `work`, and clears the line at its end. */
+  async working<Result>(label: string, work: (progress: Progress) => Promise<Result>): Promise<Result> {
+    const progress = this.progress(label);
+    return work(progress).finally(() => progress.end());
+  }
+
   warn(sentence: string): void {
     this.#marked('33;1', 'warning ', sentence);
   }

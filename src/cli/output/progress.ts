@@ -35,7 +35,7 @@ export class Progress {
    * A bar, for work with a known total. With the name of what is counted, it also shows how many a second.
    * Each phase has a bar of its own, because a phase says nothing about the time that the next one takes.
    */
-  update(work: Step, unit?: string): void {
+  readonly update = (work: Step, unit?: string): void => {
     if (work.phase !== undefined && work.phase !== this.#phase) {
       this.#phase = work.phase;
       this.#label = phases[work.phase] ?? this.#label;
@@ -51,7 +51,7 @@ export class Progress {
       nowMs,
       `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${rate}${left}`,
     );
-  }
+  };
 
   /** A text, for work with an unknown total. */
   show(text: () => string): void {

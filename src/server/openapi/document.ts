@@ -190,7 +190,7 @@ function header(name: string, description: string): Json {
 }
 
 function bodyOf(route: Route, example: Example | undefined, components: Components): Json | undefined {
-  if (route.streamsBody)
+  if (route.upload)
     return {
       required: true,
       content: {

@@ -5,7 +5,7 @@ import type { Route } from '../route.js';
 /** The usual codes of the caller's mistakes. Any operation can also answer with the codes of the server. */
 function errorsOf(route: Route): ErrorCode[] {
   const isOpen = route.principals.includes('anyone');
-  const facts: readonly (readonly [boolean, ErrorCode])[] = [
+  const facts: readonly (readonly [boolean | undefined, ErrorCode])[] = [
     [true, 'invalid_request'],
     [!isOpen, 'unauthenticated'],
     [!isOpen, 'forbidden'],
@@ -13,11 +13,11 @@ function errorsOf(route: Route): ErrorCode[] {
     [route.writes, 'conflict'],
     [route.creates || route.takesKey, 'idempotency_mismatch'],
     [route.versioned && route.writes && !route.creates, 'version_conflict'],
-    [route.body !== undefined || route.streamsBody, 'too_large'],
+    [route.body !== undefined || route.upload, 'too_large'],
     [route.body !== undefined && route.consumes !== 'raw', 'unsupported_media_type'],
     [true, 'rate_limited'],
   ];
-  return facts.flatMap(([holds, code]) => (holds ? [code] : []));
+  return facts.flatMap(([holds, code]) => (holds === true ? [code] : []));
 }
 
 /** The codes by their HTTP status. */

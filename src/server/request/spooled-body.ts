@@ -33,7 +33,7 @@ export class SpooledBodies {
     this.#limits = limits;
   }
 
-  /** For a request of a route with `streamsBody`. The file is deleted when `work` has ended. */
+  /** For a request of a route with `upload`. The file is deleted when `work` has ended. */
   async withFile<Result>(request: FastifyRequest, work: (path: string) => Promise<Result>): Promise<Result> {
     const { body } = request;
     if (!(body instanceof Readable))

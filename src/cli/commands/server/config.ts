@@ -1,13 +1,8 @@
 /** `stoa config`: every setting, its value and where the value came from. */
-import { loadConfig } from '../../../core/settings/config.js';
 import type { Action } from '../../definitions/definition.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
-export const config: Action = async ({ output, globals }, _args, options) => {
-  const { rows, warnings } = loadConfig({
-    flags: settingFlags({ ...globals, ...options }),
-    environment: process.env,
-  });
+export const config: Action = async ({ output, settings }, _args, options) => {
+  const { rows, warnings } = settings(options);
   if (output.json) {
     output.value(Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value, origin }])));
   } else {

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import { packageRoot } from '../../../version.js';
 import { didYouMean } from '../../../core/text/nearest.js';
@@ -23,7 +22,6 @@ import {
 import { scopeOf } from '../../editors/repository.js';
 import { roomOf } from '../../mcp/scope.js';
 import { programPath } from '../../mcp/program-path.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 import { isMissing, readIfThere } from '../../../core/files.js';
 
 const serverName = 'stoa';
@@ -83,14 +81,15 @@ async function snippets(scope: string): Promise<Delivery[]> {
 }
 
 /** The hooks look at the same data as the MCP server. Undefined for a program without hooks that add text. */
-function hooksOf({ globals }: Context, program: string, scope: string): Delivery | undefined {
+function hooksOf(context: Context, program: string, scope: string): Delivery | undefined {
+  const { globals } = context;
   const hookFile = Object.hasOwn(hookFiles, program) ? hookFiles[program] : undefined;
   if (hookFile === undefined) return undefined;
   const place = ['url', 'user', 'agent', 'config'].flatMap((name) => {
     const value = textOption(globals, name);
     return value === undefined ? [] : [`--${name}`, quoted(value)];
   });
-  const where = globals['url'] === undefined ? ['--data', inShell(fromHome(dataOf(globals)))] : [];
+  const where = globals['url'] === undefined ? ['--data', inShell(fromHome(dataOf(context)))] : [];
   const format = program === 'claude-code' ? [] : ['--program', program];
   const command = (argument: string): string =>
     ['npx -y stoa hook', argument, '--scope', scope, ...format, ...where, ...place].join(' ');
@@ -182,10 +181,11 @@ async function deliver({ path, merged, removed }: Delivery, options: Options): P
  * the environment.
  */
 async function entryOf(
-  { globals, connect: open, output }: Context,
+  context: Context,
   options: Options,
   scope: string | undefined,
 ): Promise<McpServerEntry> {
+  const { globals, connect: open, output } = context;
   const url = textOption(globals, 'url');
   if (url !== undefined || options['http'] === true) {
     const base = url ?? (await open()).where;
@@ -195,7 +195,7 @@ async function entryOf(
       });
     return { url: new URL('/mcp', base).href };
   }
-  const data = dataOf(globals);
+  const data = dataOf(context);
   const [user, agent, configFile] = ['user', 'agent', 'config'].map((name) => textOption(globals, name));
   const isShared = scope !== undefined;
   if (isShared && fromHome(data) === data)
@@ -211,8 +211,8 @@ async function entryOf(
 }
 
 /** The data directory that was given, or the default of connected programs. */
-function dataOf(globals: Options): string {
-  const { config, rows } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+function dataOf({ settings }: Context): string {
+  const { config, rows } = settings();
   const isGiven = rows.some(({ name, origin }) => name === 'data' && origin !== 'default');
   return isGiven ? resolve(config.data) : join(homedir(), connectedDirectory);
 }

@@ -1,19 +1,17 @@
 /** `stoa down`: stops the server of a data directory and waits until it has closed the directory. */
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { type LockOwner, readLock } from '../../../homes/directory/kernel/directory/lock.js';
 import { processState } from '../../../homes/directory/kernel/directory/process-identity.js';
 import { type Action, textOption } from '../../definitions/definition.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
 const pollMs = 50;
 /** What closing the store may take after the last request has ended. */
 const closeSecondsMax = 30;
 
-export const down: Action = async ({ output, globals }) => {
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+export const down: Action = async ({ output, globals, settings }) => {
+  const { config } = settings();
   if (textOption(globals, 'url') !== undefined || config.postgres !== null)
     throw new StoaError(
       'invalid_request',

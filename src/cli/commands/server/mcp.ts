@@ -1,16 +1,14 @@
 /** `stoa mcp`: the tools of the server over stdin and stdout. It starts a server if none runs. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { bearer, identityHeaders, operatorToken } from '../../connection/connection.js';
 import { type Action, textOption } from '../../definitions/definition.js';
 import { ensureServer } from '../../mcp/server-starter.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 import type { ServerAddress } from '../../mcp/server-link.js';
 import { StdioBridge } from '../../mcp/stdio-bridge.js';
 
-export const mcp: Action = async ({ output, globals }, _args, options) => {
+export const mcp: Action = async ({ output, globals, settings }, _args, options) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const { config } = settings();
   const identity = identityHeaders({ user: textOption(globals, 'user') });
   const findServer = async (): Promise<ServerAddress> => {
     if (url !== undefined) return { url, headers: { ...identity, ...bearer(token) } };

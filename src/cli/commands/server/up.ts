@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import { type Config, loadConfig } from '../../../core/settings/config.js';
+import type { Config } from '../../../core/settings/config.js';
 import { StoaError, fileReasonOf, messageOf } from '../../../core/errors.js';
 import { operatorTokenPath } from '../../../identity/operator-token.js';
 import { type Stoa, type StoaOptions, openStoa, operatorCaller } from '../../../index.js';
@@ -21,16 +21,12 @@ import { lockWaitMsMax } from '../../connection/connection.js';
 import type { Action } from '../../definitions/definition.js';
 import type { Output } from '../../output/output.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 import { scheduleOf, stoaOptions } from '../../connection/stoa-options.js';
 
 const never = new Promise<string>(() => undefined);
 
-export const up: Action = async ({ output, globals }, _args, options) => {
-  const { config, rows, warnings } = loadConfig({
-    flags: settingFlags({ ...globals, ...options }),
-    environment: process.env,
-  });
+export const up: Action = async ({ output, settings }, _args, options) => {
+  const { config, rows, warnings } = settings(options);
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
   if (options['dryRun'] === true) return plan(output, config);

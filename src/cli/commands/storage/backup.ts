@@ -1,13 +1,11 @@
 /** `stoa backup …`: makes backups, with or without a running server, and lists, verifies and prunes them. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import type { BackupSummaries, BackupSummary } from '../../../operations/model.js';
 import { checkVerdicts } from '../../../operations/verdicts.js';
-import { type Action, type Options, needed, numberOption, textOption } from '../../definitions/definition.js';
+import { type Action, type Context, needed, numberOption, textOption } from '../../definitions/definition.js';
 import { type Column, type Output, counted, sizeText } from '../../output/output.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
   ['NAME', (item) => item.name],
@@ -33,10 +31,9 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     output.warn(
       'This backup contains the key ring: a reader of the backup can decrypt every secret in it. Store it separately.',
     );
-  const progress = output.progress('Backing up');
-  const made = await connection
-    .work('backups.create', { kind, directory, with_key: withKey }, (step) => progress.update(step))
-    .finally(() => progress.end());
+  const made = await output.working('Backing up', ({ update }) =>
+    connection.work('backups.create', { kind, directory, with_key: withKey }, update),
+  );
   output.value(made);
   if (made.not_included.length > 0)
     output.warn(
@@ -44,12 +41,13 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     );
 };
 
-export const ls: Action = async ({ connect, output, globals }, [given]) => {
+export const ls: Action = async (context, [given]) => {
+  const { connect, output, globals } = context;
   // With --url the directory is on another machine.
   if (textOption(globals, 'url') !== undefined)
     show(output, await (await connect()).call('backups.list', { directory: given }));
   else {
-    const directory = directoryOf(given, globals);
+    const directory = directoryOf(context, given);
     // Before the first backup the default directory does not exist.
     const found =
       given === undefined && !existsSync(directory)
@@ -64,14 +62,12 @@ function show(output: Output, found: BackupSummaries & { next_cursor: null }): v
   for (const { reason } of found.unreadable) output.warn(reason);
 }
 
-export const verify: Action = async ({ output, globals }, [given]) => {
-  const directory = directoryOf(given, globals);
-  const progress = output.progress('Verifying');
-  const verdicts = await (
-    await archive()
-  )
-    .verify(directory, (step) => progress.update(step))
-    .finally(() => progress.end());
+export const verify: Action = async (context, [given]) => {
+  const { output } = context;
+  const directory = directoryOf(context, given);
+  const verdicts = await output.working('Verifying', async ({ update }) =>
+    (await archive()).verify(directory, update),
+  );
   if (verdicts.length > 0)
     output.list(
       { items: verdicts },
@@ -85,23 +81,19 @@ export const verify: Action = async ({ output, globals }, [given]) => {
   checkVerdicts(directory, verdicts);
 };
 
-export const prune: Action = async ({ output, globals }, [given], options) => {
+export const prune: Action = async (context, [given], options) => {
+  const { output } = context;
   const keep = needed(numberOption(options, 'keep'), 'keep');
   if (keep < 1)
     throw new StoaError('invalid_request', `--keep must be 1 or more, got ${keep}.`, {
       fix: 'Set the number of full backups to keep, each with its increments, for example --keep 7.',
     });
-  const directory = directoryOf(given, globals);
+  const directory = directoryOf(context, given);
   const removed = await (await archive()).prune(directory, keep);
   for (const name of removed) output.say(`Removed ${name}.`);
   output.done({ removed }, `Removed ${counted(removed.length, 'backup')} from ${directory}.`);
 };
 
-function directoryOf(given: string | undefined, globals: Options): string {
-  return given === undefined
-    ? join(
-        resolve(loadConfig({ flags: settingFlags(globals), environment: process.env }).config.data),
-        'backups',
-      )
-    : resolve(given);
+function directoryOf({ settings }: Context, given: string | undefined): string {
+  return given === undefined ? join(resolve(settings().config.data), 'backups') : resolve(given);
 }

@@ -1,21 +1,18 @@
 /** `stoa doctor`: finds rows that contradict each other, and repairs them. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import { acceptLosses, isLoss } from '../../../homes/directory/kernel/directory/durable-note.js';
 import type { Connection } from '../../connection/connection.js';
 import type { Action, Context } from '../../definitions/definition.js';
 import { counted } from '../../output/output.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const doctor: Action = async (context, _args, options) => {
   const { connect, output } = context;
   const connection = options['acceptLoss'] === true ? await connectAcceptingLoss(context) : await connect();
   output.say(`Examining ${connection.where} …`);
-  const progress = output.progress('Checking');
-  const examination = await connection
-    .work('server.examine', { repair: options['repair'] === true }, (step) => progress.update(step))
-    .finally(() => progress.end());
+  const examination = await output.working('Checking', ({ update }) =>
+    connection.work('server.examine', { repair: options['repair'] === true }, update),
+  );
   const { found, repaired, remaining, findings } = examination;
   if (output.json) output.value(examination);
   else {
@@ -54,14 +51,14 @@ export const doctor: Action = async (context, _args, options) => {
 };
 
 /** A running server has lost no transactions: otherwise it would not have started. */
-async function connectAcceptingLoss({ connect, output, globals }: Context): Promise<Connection> {
+async function connectAcceptingLoss({ connect, output, settings }: Context): Promise<Connection> {
   try {
     return await connect();
   } catch (error) {
     if (!isLoss(error)) throw error;
     output.warn(error.message);
   }
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const { config } = settings();
   await acceptLosses(resolve(config.data));
   return connect();
 }

@@ -1,12 +1,10 @@
 /** `stoa reshard`: copies a closed data directory into a new one with another number of shards. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Action, numberOption, textOption } from '../../definitions/definition.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
-export const reshard: Action = async ({ output, globals }, _args, options) => {
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+export const reshard: Action = async ({ output, settings }, _args, options) => {
+  const { config } = settings();
   const shards = numberOption(options, 'shards');
   const to = textOption(options, 'to');
   if (shards === undefined || to === undefined)
@@ -20,19 +18,10 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
     );
   const from = resolve(textOption(options, 'from') ?? config.data);
   const { reshardDirectory } = await import('../../../homes/directory/reshard.js');
-  const progress = output.progress('Re-sharding');
-  try {
-    const report = await reshardDirectory({
-      from,
-      to: resolve(to),
-      shards,
-      limits: config.limits,
-      onProgress: (step) => progress.update(step),
-    });
-    progress.end();
-    output.value({ from, to: resolve(to), ...report });
-    output.say(`Every entry was counted and compared. Start it with: stoa up --data ${resolve(to)}`);
-  } finally {
-    progress.end();
-  }
+  const { limits } = config;
+  const report = await output.working('Re-sharding', ({ update }) =>
+    reshardDirectory({ from, to: resolve(to), shards, limits, onProgress: update }),
+  );
+  output.value({ from, to: resolve(to), ...report });
+  output.say(`Every entry was counted and compared. Start it with: stoa up --data ${resolve(to)}`);
 };

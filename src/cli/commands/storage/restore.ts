@@ -1,48 +1,39 @@
 /** `stoa restore`: makes a new data directory from a chain of backups. */
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import { type RestorePoint, restorePosition } from '../../../operations/model.js';
 import { keyFileName } from '../../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../../definitions/definition.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
-export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
-  const { config } = loadConfig({
-    flags: settingFlags({ ...globals, ...options }),
-    environment: process.env,
-  });
+export const restore: Action = async ({ output, settings }, [directory = ''], options) => {
+  const { config } = settings(options);
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
   const { directoryArchive } = await import('../../../homes/directory/archive.js');
   const data = resolve(config.data);
-  const progress = output.progress('Restoring');
-  try {
-    const { hasKey, ...report } = await directoryArchive.restore({
+  const { hasKey, ...report } = await output.working('Restoring', ({ update }) =>
+    directoryArchive.restore({
       directory: resolve(directory),
       target: data,
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
       withKey,
-      onProgress: (step) => progress.update(step),
-    });
-    progress.end();
-    output.value({ data, ...report, with_key: withKey });
-    if (withKey)
-      output.warn(
-        `The key ring was restored to ${join(data, keyFileName)}: a reader of this file can decrypt every secret.`,
-      );
-    else if (hasKey)
-      output.say('The backups contain the key ring, which was not restored. --with-key restores it too.');
-    else
-      output.say(
-        `Secrets cannot be decrypted until ${keyFileName} of the old directory is copied to ${data}. Copy it before the first start.`,
-      );
-    output.say(`Start it with: stoa up --data ${data}`);
-  } finally {
-    progress.end();
-  }
+      onProgress: update,
+    }),
+  );
+  output.value({ data, ...report, with_key: withKey });
+  if (withKey)
+    output.warn(
+      `The key ring was restored to ${join(data, keyFileName)}: a reader of this file can decrypt every secret.`,
+    );
+  else if (hasKey)
+    output.say('The backups contain the key ring, which was not restored. --with-key restores it too.');
+  else
+    output.say(
+      `Secrets cannot be decrypted until ${keyFileName} of the old directory is copied to ${data}. Copy it before the first start.`,
+    );
+  output.say(`Start it with: stoa up --data ${data}`);
 };
 
 /** A position of the change feed, or its numbers alone (`12.7.9` with three shards); anything else is a time. */

@@ -8,6 +8,7 @@ import { type DocumentFileReport, importDocumentFile } from '../../../transfer/d
 import type { Connection } from '../../connection/connection.js';
 import { type Action, textOption } from '../../definitions/definition.js';
 import { type Output, counted } from '../../output/output.js';
+import type { Progress } from '../../output/progress.js';
 import { withInputFile } from '../../input/spooled-input.js';
 import { writeLines } from '../../output/write-lines.js';
 import { TransferBar } from './transfer-bar.js';
@@ -17,9 +18,8 @@ const complaintsMax = 20;
 
 export const exportDocuments: Action = async ({ connect, output }, [file = '-']) => {
   const connection = await connect();
-  const progress = output.progress('Exporting');
   let exported = 0;
-  async function* lines(): AsyncGenerator<string> {
+  async function* lines(progress: Progress): AsyncGenerator<string> {
     let cursor: string | undefined;
     do {
       const page = await connection.call('documents.list', { limit: 1_000, cursor });
@@ -33,11 +33,7 @@ export const exportDocuments: Action = async ({ connect, output }, [file = '-'])
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
   }
-  try {
-    await writeLines(file, lines());
-  } finally {
-    progress.end();
-  }
+  await output.working('Exporting', (progress) => writeLines(file, lines(progress)));
   if (file === '-') output.say(`Exported ${counted(exported, 'document')}.`);
   else output.done({ exported, file }, `Exported ${counted(exported, 'document')} to ${file}.`);
 };

@@ -37,24 +37,21 @@ export async function moveStore({ output, config, from, to, dryRun, state: path 
   const statePath = resolve(path ?? `.stoa-move-${shortHash([from, to])}.json`);
   if (dryRun) return survey(output, { from, to, names, config });
   const result = await withStores([from, to], config, async (source, target) => {
-    const progress = output.progress('Moving');
     const state = await readState(statePath, names);
     if (state !== undefined) output.say(`Continuing the earlier run (${statePath}).`);
-    try {
-      return await moveDocuments({
+    return output.working('Moving', ({ update }) =>
+      moveDocuments({
         from: source.port,
         to: target,
         limits,
         after: state?.after ?? null,
         onStep: async ({ phase, done, total, after }) => {
           if (total !== null)
-            progress.update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
+            update({ done: phase === 'verifying' ? total / 2 + done / 2 : done / 2, total });
           if (phase === 'copying' && after !== null) await writeState(statePath, { ...names, after });
         },
-      });
-    } finally {
-      progress.end();
-    }
+      }),
+    );
   });
   await rm(statePath, { force: true });
   report(result, names, output.say.bind(output));
@@ -89,15 +86,16 @@ async function survey(
   const target = await capacityOf(to.kind === 'store' ? to.url : '');
   const source = await openPlace(from, config, { prepare: false });
   try {
-    const progress = output.progress('Counting');
-    const found = await surveyDocuments(
-      {
-        from: source.port,
-        limits: config.limits,
-        onStep: ({ done }) => progress.show(() => counted(done, 'document')),
-      },
-      target,
-    ).finally(() => progress.end());
+    const found = await output.working('Counting', (progress) =>
+      surveyDocuments(
+        {
+          from: source.port,
+          limits: config.limits,
+          onStep: ({ done }) => progress.show(() => counted(done, 'document')),
+        },
+        target,
+      ),
+    );
     for (const { id, reason } of found.refused) output.say(`Would be refused: ${id}: ${reason}.`);
     const going = `${found.documents - found.refused.length} documents would be copied from ${names.from} to ${names.to}; ${found.oversized.length} exceed the value limit.`;
     output.done({ dry_run: true, ...found, from: { place: names.from }, to: { place: names.to } }, going);

@@ -1,9 +1,7 @@
 /** `stoa move`: a whole Stoa from home to home, or the documents where one side is a store of documents. */
 import { StoaError } from '../../../core/errors.js';
-import { loadConfig } from '../../../core/settings/config.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
 import { type Action, type Options, textOption } from '../../definitions/definition.js';
-import { settingFlags } from '../../definitions/setting-flags.js';
 
 /** One side of a move. */
 export type Place =
@@ -11,14 +9,14 @@ export type Place =
   | { readonly kind: 'postgres'; readonly postgres: string; readonly redis: string }
   | { readonly kind: 'store'; readonly url: string };
 
-export const move: Action = async ({ output, globals }, _args, options) => {
+export const move: Action = async ({ output, settings }, _args, options) => {
   const from = placeOf(options, { place: 'from', redis: 'fromRedis' });
   const to = placeOf(options, { place: 'to', redis: 'redis' });
   if (addressOf(from) === addressOf(to))
     throw new StoaError('invalid_request', `--from and --to are the same place (${nameOf(from)}).`, {
       fix: 'Name another target with --to.',
     });
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const { config } = settings();
   const dryRun = options['dryRun'] === true;
   const state = textOption(options, 'state');
   if (from.kind === 'store' || to.kind === 'store') {

@@ -27,13 +27,12 @@ export const exportAll: Action = async (context, args, options) => {
   if (withSecrets)
     output.warn('This export contains secrets as plain text. Store it like a key, and delete it after use.');
   const lines = await linesOf(await connect(), textOption(globals, 'user') ?? null, domains, withSecrets);
-  const progress = output.progress('Exporting');
-  const report = (sizeBytes: number): void => progress.show(() => sizeText(sizeBytes));
-  try {
-    await writeLines(file, measured(lines, report));
-  } finally {
-    progress.end();
-  }
+  await output.working('Exporting', (progress) =>
+    writeLines(
+      file,
+      measured(lines, (sizeBytes) => progress.show(() => sizeText(sizeBytes))),
+    ),
+  );
   if (file !== '-') output.done({ file }, `Exported to ${file}.`);
 };
 
