@@ -1,8 +1,9 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../core/entries-at-most.js';
-import type { Scope } from '../datastore/model.js';
+import type { DocumentRecord, Scope } from '../datastore/model.js';
 import type { StoreOptions } from './options.js';
+import { scopeOf } from './owners.js';
 
 export interface AgentsStore {
   /** Adds to the stored agents. Adding twice has no further effect. */
@@ -52,6 +53,16 @@ export class NamespaceAgents {
       if (!this.#isFailing) this.#onError(error);
       this.#isFailing = true;
     }
+  }
+
+  /** Notes the agents that documents name. */
+  async seenIn(documents: readonly DocumentRecord[]): Promise<void> {
+    for (const record of documents)
+      await this.seen(scopeOf(record), [
+        record.createdByAgent,
+        record.updatedByAgent,
+        record.lastAccessedByAgent,
+      ]);
   }
 
   /** Writes the waiting agents; throws if that fails, and keeps the agents waiting. */

@@ -5,15 +5,14 @@ import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.
 import type { Scope } from '../../datastore/model.js';
 import { sizeOf } from '../../datastore/documents/merge-document.js';
 import type { Limits } from '../../core/settings/limits.js';
-import type { CouchClient, CouchDocument } from './client.js';
+import type { CouchDatabase, CouchDocument } from './database.js';
 import { fromCouch, orderKey } from './documents.js';
 import { type GuardedWrites, refused } from './guarded-writes.js';
 import { foreignIndex } from './indexes.js';
 
 export interface AdoptionOptions {
-  client: CouchClient;
+  database: CouchDatabase;
   writes: GuardedWrites;
-  database: string;
   limits: Limits;
 }
 
@@ -50,7 +49,7 @@ export class Adoption {
   }
 
   async #scan(scope: Scope, signal: Cancellation | undefined): Promise<void> {
-    const { client, writes, database } = this.#options;
+    const { database, writes } = this.#options;
     for (;;) {
       checkWanted(signal);
       const selector = {
@@ -59,8 +58,7 @@ export class Adoption {
         keyHex: { $exists: false },
         key: { $type: 'string' },
       };
-      const found = await client.find(
-        database,
+      const found = await database.find(
         { selector, limit: adoptedTogether, use_index: foreignIndex.ddoc },
         signal,
       );

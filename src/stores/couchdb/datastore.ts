@@ -23,17 +23,9 @@ import type { StoreOptions } from '../options.js';
 import { scopeOf } from '../owners.js';
 import { keySummaries } from '../summaries.js';
 import { Adoption } from './adoption.js';
-import { CouchClient, type CouchDocument } from './client.js';
-import {
-  couchId,
-  fromCouch,
-  isDocument,
-  isLiveDocument,
-  isOf,
-  summaryFields,
-  summaryOf,
-  toCouch,
-} from './documents.js';
+import type { CouchDatabase, CouchDocument } from './database.js';
+import { isLiveDocument, isOf } from '../fields.js';
+import { couchId, fromCouch, isDocument, summaryFields, summaryOf, toCouch } from './documents.js';
 import { GuardedWrites } from './guarded-writes.js';
 import { expiryIndex, foreignIndex, keyIndex } from './indexes.js';
 import { CouchNamespaces } from './namespaces.js';
@@ -46,8 +38,7 @@ export class CouchDataStore implements DocumentStore {
     atomicBatches: false,
     valueBytesMax: null,
   };
-  readonly #client: CouchClient;
-  readonly #database: string;
+  readonly #database: CouchDatabase;
   readonly #writes: GuardedWrites;
   readonly #ranges: CouchRanges;
   readonly #namespaces: CouchNamespaces;
@@ -56,28 +47,26 @@ export class CouchDataStore implements DocumentStore {
   readonly #limits: Limits;
   readonly #nowMs: () => number;
 
-  constructor(client: CouchClient, database: string, options: StoreOptions) {
-    this.#client = client;
+  constructor(database: CouchDatabase, options: StoreOptions) {
     this.#database = database;
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
-    this.#writes = new GuardedWrites(client, database, options.limits);
-    this.#adoption = new Adoption({ client, writes: this.#writes, database, limits: options.limits });
-    this.#ranges = new CouchRanges(client, database, this.#adoption, options.nowMs);
-    this.#namespaces = new CouchNamespaces(client, database, options);
+    this.#writes = new GuardedWrites(database, options.limits);
+    this.#adoption = new Adoption({ database, writes: this.#writes, limits: options.limits });
+    this.#ranges = new CouchRanges(database, this.#adoption, options.nowMs);
+    this.#namespaces = new CouchNamespaces(database, options);
     this.#agents = new NamespaceAgents(this.#namespaces, options);
   }
 
   /** Creates databases and indexes where they are missing. */
   async prepare(): Promise<void> {
-    await this.#client.createDatabase(this.#database);
-    for (const index of [keyIndex, foreignIndex, expiryIndex])
-      await this.#client.createIndex(this.#database, index);
+    await this.#database.create();
+    for (const index of [keyIndex, foreignIndex, expiryIndex]) await this.#database.createIndex(index);
     await this.#namespaces.prepare();
   }
 
   readonly get: DocumentStore['get'] = async (scope, key) => {
-    const document = await this.#client.get(this.#database, couchId(scope, key));
+    const document = await this.#database.get(couchId(scope, key));
     return document === undefined ? undefined : this.#visible(scope, document);
   };
 
@@ -191,7 +180,7 @@ export class CouchDataStore implements DocumentStore {
   };
 
   readonly exportPage: DocumentStore['exportPage'] = async (after, limit) => {
-    const page = await this.#client.allAfter(this.#database, after, limit);
+    const page = await this.#database.allAfter(after, limit);
     const documents = page
       .filter((document) => isDocument(document) && isLiveDocument(document, this.#nowMs()))
       .map(fromCouch);
@@ -220,20 +209,13 @@ export class CouchDataStore implements DocumentStore {
         return { answer: true, document: toCouch(record, document) };
       });
       for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
-      await this.#agents.seen(
-        scope,
-        own.flatMap(({ createdByAgent, updatedByAgent, lastAccessedByAgent }) => [
-          createdByAgent,
-          updatedByAgent,
-          lastAccessedByAgent,
-        ]),
-      );
+      await this.#agents.seenIn(own);
     }
   };
 
   readonly sweepExpired: NonNullable<DocumentStore['sweepExpired']> = async (limit) => {
     const selector = { expiresAt: { $gte: '', $lte: expiryOfMs(this.#nowMs()) } };
-    const expired = await this.#client.find(this.#database, {
+    const expired = await this.#database.find({
       selector,
       fields: ['_id', '_rev'],
       limit,
@@ -247,7 +229,7 @@ export class CouchDataStore implements DocumentStore {
     try {
       await this.#agents.flush();
     } finally {
-      this.#client.close();
+      this.#database.close();
     }
   };
 

@@ -3,9 +3,9 @@ import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, KeySummary, Scope } from '../../datastore/model.js';
 import { sizeOf } from '../../datastore/documents/merge-document.js';
 import { fromSeedFields, toSeedFields } from '../../datastore/documents/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/documents/times.js';
+import { storedSummary } from '../fields.js';
 import { scopeOf } from '../owners.js';
-import type { CouchDocument } from './client.js';
+import type { CouchDocument } from './database.js';
 
 /** What a list of keys needs. */
 export const summaryFields = [
@@ -79,25 +79,7 @@ export function fromCouch(document: CouchDocument): DocumentRecord {
 
 /** Undefined if the document itself must be read. */
 export function summaryOf(document: CouchDocument): KeySummary | undefined {
-  const { key, version, sizeBytes, updatedAt, indexedAt } = document;
-  if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt)
-    return undefined;
-  return {
-    key: String(key),
-    version: typeof version === 'number' ? version : 1,
-    sizeBytes,
-    updatedAt: normaliseTime(updatedAt),
-  };
-}
-
-/** Two owners can share one id, and CouchDB's collation considers some different texts equal. */
-export function isOf(scope: Scope, document: CouchDocument): boolean {
-  return document['userId'] === scope.user && document['namespace'] === scope.namespace;
-}
-
-export function isLiveDocument(document: CouchDocument, nowMs: number): boolean {
-  const expiresAt = document['expiresAt'];
-  return typeof expiresAt !== 'string' || msOf(expiresAt) > nowMs;
+  return document['indexedAt'] === document['updatedAt'] ? storedSummary(document) : undefined;
 }
 
 /** A document of the data store, not a design document or a document of another program. */

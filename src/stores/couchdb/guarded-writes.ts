@@ -5,7 +5,7 @@ import type { Limits } from '../../core/settings/limits.js';
 import { chunksOf, mapInFlight } from '../in-flight.js';
 import { backOff, contended } from '../retries.js';
 import { newWriteId } from '../write-ids.js';
-import type { BulkResult, CouchClient, CouchDocument } from './client.js';
+import type { BulkResult, CouchDatabase, CouchDocument } from './database.js';
 import { couchId } from './documents.js';
 import { isUnanswered, tooLargeFix } from './transport.js';
 
@@ -30,22 +30,20 @@ interface Sent<Answer> {
 }
 
 export class GuardedWrites {
-  readonly #client: CouchClient;
-  readonly #database: string;
+  readonly #database: CouchDatabase;
   readonly #limits: Limits;
 
-  constructor(client: CouchClient, database: string, limits: Limits) {
-    this.#client = client;
+  constructor(database: CouchDatabase, limits: Limits) {
     this.#database = database;
     this.#limits = limits;
   }
 
   async look(ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
     const [only] = ids;
-    if (only !== undefined && ids.length === 1) return [await this.#client.get(this.#database, only)];
+    if (only !== undefined && ids.length === 1) return [await this.#database.get(only)];
     return (
       await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) =>
-        this.#client.getAll(this.#database, chunk),
+        this.#database.getAll(chunk),
       )
     ).flat();
   }
@@ -139,7 +137,7 @@ export class GuardedWrites {
   ): Promise<'done' | 'undone' | 'unknown'> {
     if (found !== undefined && found[mark] === sent[mark]) return 'done';
     if (found === undefined && sent['_deleted'] === true)
-      return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
+      return (await this.#database.tombstone(id))?.[mark] === sent[mark] ? 'done' : 'undone';
     // If the write is sent again with the same revision, only one of the two can succeed, even if the first
     // is still running.
     return found?._rev === sent._rev ? 'undone' : 'unknown';
@@ -159,7 +157,7 @@ export class GuardedWrites {
         end += 1;
       }
       try {
-        results.push(...(await this.#client.bulk(this.#database, documents.slice(start, end))));
+        results.push(...(await this.#database.bulk(documents.slice(start, end))));
       } catch (error) {
         if (!isUnanswered(error)) throw error;
         return { results, fault: error };

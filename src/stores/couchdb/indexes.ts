@@ -1,5 +1,5 @@
 /** The Mango indexes of the database: the seed's, and ours beside it. */
-import type { IndexDefinition } from './client.js';
+import type { IndexDefinition } from './database.js';
 
 /**
  * Posted exactly as the seed has it: under another design document CouchDB would build the same index twice.

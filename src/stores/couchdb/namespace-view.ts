@@ -3,7 +3,7 @@ import type { Cancellation } from '../../core/waiting/cancellation.js';
 import { normaliseTime } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { mapInFlight } from '../in-flight.js';
-import type { CouchClient } from './client.js';
+import type { CouchDatabase } from './database.js';
 import { orderKey } from './documents.js';
 
 /**
@@ -82,19 +82,17 @@ export interface NamespaceTotals {
 }
 
 export class NamespaceView {
-  readonly #client: CouchClient;
-  readonly #database: string;
+  readonly #database: CouchDatabase;
   readonly #limits: Limits;
 
-  constructor(client: CouchClient, database: string, limits: Limits) {
-    this.#client = client;
+  constructor(database: CouchDatabase, limits: Limits) {
     this.#database = database;
     this.#limits = limits;
   }
 
   /** Created if it is missing. Resolves when it can be used. */
   async prepare(): Promise<void> {
-    await this.#client.createDesign(this.#database, designName, { [viewName]: { map, reduce } });
+    await this.#database.createDesign(designName, { [viewName]: { map, reduce } });
     await this.#rows('', 'size', [], []);
   }
 
@@ -172,7 +170,7 @@ export class NamespaceView {
       group_level: kind === 'agents' ? 4 : 3,
     };
     // The result of the functions above.
-    return (await this.#client.reduced(this.#database, designName, viewName, range, signal)) as Row[];
+    return (await this.#database.reduced(designName, viewName, range, signal)) as Row[];
   }
 }
 

@@ -10,7 +10,7 @@ import type { AgentsStore } from '../namespace-agents.js';
 import type { StoreOptions } from '../options.js';
 import { chunksOf } from '../in-flight.js';
 import { contended } from '../retries.js';
-import type { CouchClient, CouchDocument } from './client.js';
+import type { CouchDatabase, CouchDocument } from './database.js';
 import { seedIndex } from './indexes.js';
 import { NamespaceView } from './namespace-view.js';
 import { isUnanswered } from './transport.js';
@@ -19,10 +19,9 @@ import { isUnanswered } from './transport.js';
 const rememberedMax = 10_000;
 
 export class CouchNamespaces implements AgentsStore {
-  readonly #client: CouchClient;
-  readonly #database: string;
+  readonly #database: CouchDatabase;
   /** A separate database: readers of the seed's database find only documents there. */
-  readonly #namespaces: string;
+  readonly #namespaces: CouchDatabase;
   readonly #view: NamespaceView;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
@@ -34,26 +33,25 @@ export class CouchNamespaces implements AgentsStore {
   /** The design document of the seed's index; CouchDB names it when the index is made. */
   #seedDesign: string | undefined;
 
-  constructor(client: CouchClient, database: string, { limits, nowMs }: StoreOptions) {
-    this.#client = client;
+  constructor(database: CouchDatabase, { limits, nowMs }: StoreOptions) {
     this.#database = database;
-    this.#namespaces = `${database}_namespaces`;
-    this.#view = new NamespaceView(client, database, limits);
+    this.#namespaces = database.beside('_namespaces');
+    this.#view = new NamespaceView(database, limits);
     this.#limits = limits;
     this.#nowMs = nowMs;
   }
 
   /** Creates the database of namespaces, the seed's index and the view, where they are missing. */
   async prepare(): Promise<void> {
-    await this.#client.createDatabase(this.#namespaces);
-    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
+    await this.#namespaces.create();
+    this.#seedDesign = await this.#database.createIndex(seedIndex);
     await this.#view.prepare();
-    const served = await this.#client.explain(this.#database, this.#nameQuery('user', null));
+    const served = await this.#database.explain(this.#nameQuery('user', null));
     if (served !== undefined && served !== seedIndex.name) {
       throw new StoaError(
         'damaged_data',
         `CouchDB uses the index "${served}" to list namespaces. Expected ${seedIndex.name}.`,
-        { fix: `Check the indexes of the database ${this.#database}.` },
+        { fix: `Check the indexes of the database ${this.#database.name}.` },
       );
     }
   }
@@ -69,7 +67,7 @@ export class CouchNamespaces implements AgentsStore {
     // sorting.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
-      const [next] = await this.#client.find(this.#database, this.#nameQuery(user, last), signal);
+      const [next] = await this.#database.find(this.#nameQuery(user, last), signal);
       if (next === undefined) break;
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
@@ -96,10 +94,7 @@ export class CouchNamespaces implements AgentsStore {
   ): Promise<NamespaceSummary[]> {
     const totals = await this.#view.totals(user, names, this.#nowMs(), signal);
     const found = [...totals.keys()];
-    const kept = await this.#client.getAll(
-      this.#namespaces,
-      found.map((namespace) => namespaceId({ user, namespace })),
-    );
+    const kept = await this.#namespaces.getAll(found.map((namespace) => namespaceId({ user, namespace })));
     return [...totals].map(([namespace, { agents, ...total }], index) => ({
       namespace,
       ...total,
@@ -111,7 +106,7 @@ export class CouchNamespaces implements AgentsStore {
   async ensureIndexed(scope: Scope): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     if (this.#ensured.get(id) === true) return;
-    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
+    this.#seedDesign = await this.#database.createIndex(seedIndex);
     await this.#keepNamespace(scope);
     this.#ensured.set(id, true);
   }
@@ -121,7 +116,7 @@ export class CouchNamespaces implements AgentsStore {
 
   readonly remove: AgentsStore['remove'] = (scope) => this.#changeAgents(scope, () => []);
 
-  #nameQuery(user: string, after: string | null): Parameters<CouchClient['find']>[1] {
+  #nameQuery(user: string, after: string | null): Parameters<CouchDatabase['find']>[0] {
     return {
       selector: { userId: user, namespace: { $gt: after } },
       sort: [{ userId: 'asc' }, { namespace: 'asc' }],
@@ -133,22 +128,22 @@ export class CouchNamespaces implements AgentsStore {
 
   async #keptNamespaces(user: string): Promise<string[]> {
     const owner = namespaceId({ user, namespace: '' });
-    const ids = await this.#client.idsBetween(this.#namespaces, owner, `${owner.slice(0, -1)};`);
+    const ids = await this.#namespaces.idsBetween(owner, `${owner.slice(0, -1)};`);
     return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
   }
 
   /** The name stays when the namespace is cleared. A list checks whether it has documents. */
   async #keepNamespace(scope: Scope): Promise<void> {
-    if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
+    if ((await this.#namespaces.get(namespaceId(scope))) !== undefined) return;
     // Another process may store it at the same moment, with the same result.
-    await this.#client.bulk(this.#namespaces, [
+    await this.#namespaces.bulk([
       { _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] },
     ]);
   }
 
   async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
     for (let attempts = 1; ; attempts += 1) {
-      const document = await this.#client.get(this.#namespaces, namespaceId(scope));
+      const document = await this.#namespaces.get(namespaceId(scope));
       const kept = agentsIn(document);
       const agents = change(kept);
       if (agents.length === kept.length) return;
@@ -160,7 +155,7 @@ export class CouchNamespaces implements AgentsStore {
         agents,
       };
       try {
-        const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
+        const [outcome] = await this.#namespaces.bulk([next]);
         if (outcome?.error === undefined) return;
       } catch (error) {
         // If the outcome is unknown, the change is made again later: making it twice has the same result.

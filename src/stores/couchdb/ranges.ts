@@ -3,18 +3,17 @@ import { checkWanted } from '../../core/waiting/cancellation.js';
 import type { Scope } from '../../datastore/model.js';
 import type { KeyRange } from '../../datastore/port.js';
 import type { Adoption } from './adoption.js';
-import type { CouchClient, CouchDocument } from './client.js';
-import { isLiveDocument, isOf, orderKey } from './documents.js';
+import type { CouchDatabase, CouchDocument } from './database.js';
+import { isLiveDocument, isOf } from '../fields.js';
+import { orderKey } from './documents.js';
 import { keyIndex } from './indexes.js';
 
 export class CouchRanges {
-  readonly #client: CouchClient;
-  readonly #database: string;
+  readonly #database: CouchDatabase;
   readonly #adoption: Adoption;
   readonly #nowMs: () => number;
 
-  constructor(client: CouchClient, database: string, adoption: Adoption, nowMs: () => number) {
-    this.#client = client;
+  constructor(database: CouchDatabase, adoption: Adoption, nowMs: () => number) {
     this.#database = database;
     this.#adoption = adoption;
     this.#nowMs = nowMs;
@@ -40,7 +39,7 @@ export class CouchRanges {
    * collation considers equal.
    */
   page(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
-    return this.#client.find(this.#database, rangeQuery(scope, range, fields), range.signal);
+    return this.#database.find(rangeQuery(scope, range, fields), range.signal);
   }
 }
 
@@ -48,7 +47,7 @@ function rangeQuery(
   scope: Scope,
   { prefix, after, limit }: KeyRange,
   fields?: readonly string[],
-): Parameters<CouchClient['find']>[1] {
+): Parameters<CouchDatabase['find']>[0] {
   const first = orderKey(prefix);
   const isAfter = after !== null && orderKey(after) >= first;
   return {

@@ -20,12 +20,6 @@ async function update(
   last: AccessRead['last'],
   readsId: string,
 ): Promise<boolean> {
-  const names: Record<string, string> = {
-    '#accessCount': 'accessCount',
-    '#userId': 'userId',
-    '#namespace': 'namespace',
-    '#readsId': 'readsId',
-  };
   const values: Item = {
     ':zero': { N: '0' },
     ':count': { N: String(count) },
@@ -37,9 +31,9 @@ async function update(
   let condition =
     '#userId = :userId AND #namespace = :namespace AND (attribute_not_exists(#readsId) OR #readsId <> :readsId)';
   if (last !== null) {
-    set += ', #at = :at, #by = :by';
-    condition += ' AND (attribute_not_exists(#at) OR #at < :before OR #at = :whole)';
-    Object.assign(names, { '#at': 'lastAccessedAt', '#by': 'lastAccessedByAgent' });
+    set += ', #lastAccessedAt = :at, #lastAccessedByAgent = :by';
+    condition +=
+      ' AND (attribute_not_exists(#lastAccessedAt) OR #lastAccessedAt < :before OR #lastAccessedAt = :whole)';
     Object.assign(values, { ':at': { S: last.at }, ':by': { S: last.agent }, ...textBounds(last.at) });
   }
   try {
@@ -48,7 +42,6 @@ async function update(
       Key: { _id: { S: idOf(scope, key) } },
       UpdateExpression: set,
       ConditionExpression: condition,
-      ExpressionAttributeNames: names,
       ExpressionAttributeValues: values,
     });
     return true;

@@ -127,7 +127,6 @@ export class Adoption {
       TableName: tables.namespaces,
       Key: namespaceKey(scope),
       UpdateExpression: 'SET #lookedAtMs = :atMs',
-      ExpressionAttributeNames: { '#lookedAtMs': 'lookedAtMs' },
       ExpressionAttributeValues: { ':atMs': { N: String(Date.now()) } },
     });
   }
@@ -141,14 +140,7 @@ export class Adoption {
         IndexName: tables.seedIndex,
         KeyConditionExpression: '#userId = :userId AND #namespace = :namespace',
         FilterExpression: 'attribute_not_exists(#indexedAt) OR #indexedAt <> #updatedAt',
-        ProjectionExpression: '#id',
-        ExpressionAttributeNames: {
-          '#userId': 'userId',
-          '#namespace': 'namespace',
-          '#indexedAt': 'indexedAt',
-          '#updatedAt': 'updatedAt',
-          '#id': '_id',
-        },
+        ProjectionExpression: '#_id',
         ExpressionAttributeValues: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } },
         ...(start !== undefined && { ExclusiveStartKey: start }),
       });
@@ -181,14 +173,6 @@ export class Adoption {
         Key: { _id: { S: id } },
         UpdateExpression: 'SET #scopeKey = :scopeKey, #sizeBytes = :sizeBytes, #indexedAt = :updatedAt',
         ConditionExpression: '#updatedAt = :updatedAt AND #userId = :userId AND #namespace = :namespace',
-        ExpressionAttributeNames: {
-          '#scopeKey': 'scopeKey',
-          '#sizeBytes': 'sizeBytes',
-          '#indexedAt': 'indexedAt',
-          '#updatedAt': 'updatedAt',
-          '#userId': 'userId',
-          '#namespace': 'namespace',
-        },
         ExpressionAttributeValues: {
           ':scopeKey': { S: scopeKeyOf(scope) },
           ':sizeBytes': { N: String(sizeBytes) },

@@ -19,13 +19,13 @@ export interface AttributeValue {
 }
 export type Item = Record<string, AttributeValue>;
 
+/** In expressions `#name` stands for the attribute `name`, because many names are reserved. */
 interface Expressions {
   ConditionExpression?: string;
   FilterExpression?: string;
   KeyConditionExpression?: string;
   ProjectionExpression?: string;
   UpdateExpression?: string;
-  ExpressionAttributeNames?: Record<string, string>;
   ExpressionAttributeValues?: Item;
 }
 
@@ -199,7 +199,7 @@ export class DynamodbClient {
         return mayPass(error);
       };
       return (await withRetries(this.#limits, again, () =>
-        this.#send(new Command(input)),
+        this.#send(new Command({ ...input, ...namesIn(input) })),
       )) as Operations[Name]['output'];
     } catch (error) {
       throw error instanceof StoaError ? error : translated(name, error);
@@ -209,15 +209,17 @@ export class DynamodbClient {
   /** Gets any number of items; items that the server leaves unprocessed are requested again. */
   async batchGet(table: string, ids: readonly string[], projection?: readonly string[]): Promise<Item[]> {
     const items: Item[] = [];
-    const names =
+    const projected =
       projection === undefined
         ? {}
-        : {
-            ProjectionExpression: projection.map((name) => `#${name}`).join(', '),
-            ExpressionAttributeNames: Object.fromEntries(projection.map((name) => [`#${name}`, name])),
-          };
+        : { ProjectionExpression: projection.map((name) => `#${name}`).join(', ') };
     let asked: Record<string, BatchKeys> = {
-      [table]: { Keys: ids.map((id) => ({ _id: { S: id } })), ConsistentRead: true, ...names },
+      [table]: {
+        Keys: ids.map((id) => ({ _id: { S: id } })),
+        ConsistentRead: true,
+        ...projected,
+        ...namesIn(projected),
+      },
     };
     for (let emptyAnswers = 0; ;) {
       const { Responses, UnprocessedKeys } = await this.call('BatchGetItem', { RequestItems: asked });
@@ -263,6 +265,15 @@ export class DynamodbClient {
       throw throttled(new Error('DynamoDB left items unprocessed.'), 'UnprocessedItems');
     await backOff(emptyAnswers + 1, this.#limits);
   }
+}
+
+/** The attributes that the expressions of a request name. */
+function namesIn(input: object): { ExpressionAttributeNames?: Record<string, string> } {
+  const expressions = Object.entries(input).filter(([field]) => field.endsWith('Expression'));
+  const names = expressions.flatMap(([, expression]) => String(expression).match(/#\w+/g) ?? []);
+  return names.length === 0
+    ? {}
+    : { ExpressionAttributeNames: Object.fromEntries(names.map((name) => [name, name.slice(1)])) };
 }
 
 const throttlingNames = new Set([

@@ -182,12 +182,7 @@ export class DynamodbDataStore implements DocumentStore {
     await mapInFlight(chunksOf(requests, batchWriteMax), this.#limits.backendInFlightMax, (chunk) =>
       this.#client.batchWrite(this.#tables.documents, chunk),
     );
-    for (const record of documents)
-      await this.#agents.seen(scopeOf(record), [
-        record.createdByAgent,
-        record.updatedByAgent,
-        record.lastAccessedByAgent,
-      ]);
+    await this.#agents.seenIn(documents);
   };
 
   readonly close: DocumentStore['close'] = async () => {

@@ -161,15 +161,11 @@ export function isLiveItem(item: Item, nowMs: number): boolean {
 }
 
 /** Sets all attributes of the item and removes those that it lacks. Attributes of other programs stay. */
-export function setExpression(
-  item: Item,
-  kept: ReadonlySet<string>,
-): { expression: string; names: Record<string, string>; values: Item } {
+export function setExpression(item: Item, kept: ReadonlySet<string>): { expression: string; values: Item } {
   const set = Object.entries(item).filter(([name]) => name !== '_id' && !kept.has(name));
   const removed = optionalAttributes.filter((name) => item[name] === undefined && !kept.has(name));
   return {
     expression: `SET ${set.map(([name]) => `#${name} = :${name}`).join(', ')}${removed.length > 0 ? ` REMOVE ${removed.map((name) => `#${name}`).join(', ')}` : ''}`,
-    names: Object.fromEntries([...set.map(([name]) => name), ...removed].map((name) => [`#${name}`, name])),
     values: Object.fromEntries(set.map(([name, value]) => [`:${name}`, value])),
   };
 }
@@ -181,11 +177,9 @@ export function writeIdsOf(item: Item | undefined): WriteIds {
 /** True if the item was not changed since it was read, apart from counted reads. */
 export function unchangedCondition(seen: Item | undefined): {
   expression: string;
-  names: Record<string, string>;
   values: Item;
 } {
-  if (seen === undefined)
-    return { expression: 'attribute_not_exists(#_id)', names: { '#_id': '_id' }, values: {} };
+  if (seen === undefined) return { expression: 'attribute_not_exists(#_id)', values: {} };
   const checked = ['userId', 'namespace', 'updatedAt', 'writeId', 'version'] as const;
   const present = checked.filter((name) => seen[name] !== undefined);
   return {
@@ -194,7 +188,6 @@ export function unchangedCondition(seen: Item | undefined): {
         seen[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :seen_${name}`,
       )
       .join(' AND '),
-    names: Object.fromEntries(checked.map((name) => [`#${name}`, name])),
     values: Object.fromEntries(present.map((name) => [`:seen_${name}`, seen[name] as AttributeValue])), // `present` contains only names that exist.
   };
 }

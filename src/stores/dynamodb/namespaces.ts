@@ -29,7 +29,6 @@ export class DynamodbNamespaces implements NamespaceReads {
       KeyConditionExpression:
         after === null ? '#userId = :userId' : '#userId = :userId AND #namespace > :after',
       ProjectionExpression: '#namespace',
-      ExpressionAttributeNames: { '#userId': 'userId', '#namespace': 'namespace' },
       ExpressionAttributeValues: {
         ':userId': { S: user },
         ...(after !== null && { ':after': { S: after } }),
@@ -75,7 +74,6 @@ export class DynamodbAgents implements AgentsStore {
       TableName: this.#table,
       Key: namespaceKey(scope),
       UpdateExpression: 'ADD #agents :agents',
-      ExpressionAttributeNames: { '#agents': 'agents' },
       ExpressionAttributeValues: { ':agents': { SS: [...agents] } },
     });
   };

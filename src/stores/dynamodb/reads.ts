@@ -86,7 +86,6 @@ export class DynamodbReads {
         IndexName: this.#tables.orderIndex,
         KeyConditionExpression:
           prefix === '' ? '#scopeKey = :scopeKey' : '#scopeKey = :scopeKey AND begins_with(#key, :prefix)',
-        ExpressionAttributeNames: { '#scopeKey': 'scopeKey', ...(prefix !== '' && { '#key': 'key' }) },
         ExpressionAttributeValues: {
           ':scopeKey': { S: scopeKeyOf(scope) },
           ...(prefix !== '' && { ':prefix': { S: prefix } }),

@@ -56,7 +56,6 @@ export class DynamodbWrites {
           Key: { _id: { S: id } },
           UpdateExpression: set.expression,
           ConditionExpression: condition.expression,
-          ExpressionAttributeNames: { ...set.names, ...condition.names },
           ExpressionAttributeValues: { ...set.values, ...condition.values },
         });
         return resultOf(merged);
@@ -79,7 +78,6 @@ export class DynamodbWrites {
       }
       const ownership = {
         expression: '#userId = :userId AND #namespace = :namespace',
-        names: { '#userId': 'userId', '#namespace': 'namespace' },
         values: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } },
       };
       const condition = seen === undefined ? ownership : unchangedCondition(seen);
@@ -90,7 +88,6 @@ export class DynamodbWrites {
           Key: { _id: { S: idOf(scope, key) } },
           ReturnValues: 'ALL_OLD' as const,
           ConditionExpression: condition.expression,
-          ExpressionAttributeNames: condition.names,
           ExpressionAttributeValues: condition.values,
         };
         const { Attributes } = await this.#client.call('DeleteItem', request, () => (isUnsure = true));

@@ -10,7 +10,8 @@ import {
   isStatus,
 } from './client.js';
 import { newWriteId } from '../write-ids.js';
-import { isOf, nameOf } from './documents.js';
+import { isOf } from '../fields.js';
+import { nameOf } from './documents.js';
 
 /** Attempts against writers to name the last reader; then the read is only counted. */
 const attemptsMax = 3;

@@ -233,66 +233,59 @@ function translated(error: unknown): StoaError {
   if (error instanceof StoaError) return error;
   const status = statusOf(error);
   const message = messageOf(error);
+  // The same status as a write that came too late, but the query can never succeed.
+  if (status === grpc.failedPrecondition && /requires an index/i.test(message))
+    return new FirestoreError('invalid_config', `A Firestore index is missing: ${message}`, undefined, {
+      fix: 'Run "firebase deploy --only firestore:indexes" with the firestore.indexes.json of this package.',
+      cause: error,
+    });
+  const [code, sentence, fix] = meaningOf(error, status, message);
+  return new FirestoreError(code, `${sentence}: ${message}`, status, {
+    cause: error,
+    ...(fix !== undefined && { fix }),
+  });
+}
+
+function meaningOf(
+  error: unknown,
+  status: number | undefined,
+  message: string,
+): [code: ErrorCode, sentence: string, fix?: string] {
+  const rejected = 'Firestore rejected the request';
   switch (status) {
     case grpc.resourceExhausted:
-      if (isMessageTooLarge(error))
-        return new FirestoreError(
-          'too_large',
-          `The request is too large for one message to Firestore: ${message}`,
-          status,
-          { fix: 'Write fewer or smaller documents in one batch.', cause: error },
-        );
-      return new FirestoreError(
-        'backend_unavailable',
-        `Firestore throttled the request: ${message}`,
-        status,
-        {
-          fix: 'Try again later, or raise the quota of the project.',
-          cause: error,
-        },
-      );
+      return isMessageTooLarge(error)
+        ? [
+            'too_large',
+            'The request is too large for one message to Firestore',
+            'Write fewer or smaller documents in one batch.',
+          ]
+        : [
+            'backend_unavailable',
+            'Firestore throttled the request',
+            'Try again later, or raise the quota of the project.',
+          ];
     case grpc.unavailable:
     case grpc.deadlineExceeded:
     case grpc.internal:
     case grpc.unknown:
     case grpc.aborted:
-      return new FirestoreError('backend_unavailable', `Firestore does not answer: ${message}`, status, {
-        cause: error,
-      });
+      return ['backend_unavailable', 'Firestore does not answer'];
     case grpc.permissionDenied:
     case grpc.unauthenticated:
-      return new FirestoreError('invalid_config', `Firestore rejected the credentials: ${message}`, status, {
-        fix: 'Check the credentials and their roles (docs/backends/firestore.md).',
-        cause: error,
-      });
-    case grpc.failedPrecondition:
-      // The same status as a write that came too late, but the query can never succeed.
-      if (/requires an index/i.test(message)) {
-        return new FirestoreError('invalid_config', `A Firestore index is missing: ${message}`, undefined, {
-          fix: 'Run "firebase deploy --only firestore:indexes" with the firestore.indexes.json of this package.',
-          cause: error,
-        });
-      }
-      return new FirestoreError('engine', `Firestore rejected the request: ${message}`, status, {
-        cause: error,
-      });
+      return [
+        'invalid_config',
+        'Firestore rejected the credentials',
+        'Check the credentials and their roles (docs/backends/firestore.md).',
+      ];
     case grpc.invalidArgument:
-      return new FirestoreError(
-        /size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine',
-        `Firestore rejected the request: ${message}`,
-        status,
-        { cause: error },
-      );
+      return [/size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine', rejected];
     case undefined:
-      return new FirestoreError(
+      return [
         /credentials|project id/i.test(message) ? 'invalid_config' : 'engine',
-        `The request to Firestore failed: ${message}`,
-        status,
-        { cause: error },
-      );
+        'The request to Firestore failed',
+      ];
     default:
-      return new FirestoreError('engine', `Firestore rejected the request: ${message}`, status, {
-        cause: error,
-      });
+      return ['engine', rejected];
   }
 }

@@ -23,7 +23,8 @@ import {
   conditionOf,
   emulatorMessageBytesMax,
 } from './client.js';
-import { documentBytes, fromFields, isOf, nameOf, optionalFields, toFields } from './documents.js';
+import { isOf } from '../fields.js';
+import { documentBytes, fromFields, nameOf, optionalFields, toFields } from './documents.js';
 import { type FirestoreReads, documentsPerRequest } from './reads.js';
 
 /**

@@ -28,15 +28,8 @@ import {
 } from './client.js';
 import { FirestoreCommits } from './commits.js';
 import { deleteAll, deleteUnchanged } from './deletions.js';
-import {
-  fromFields,
-  isLegalName,
-  isLiveDocument,
-  isOf,
-  nameOf,
-  summaryFields,
-  valueBytesMax,
-} from './documents.js';
+import { isLiveDocument, isOf } from '../fields.js';
+import { fromFields, isLegalName, nameOf, summaryFields, valueBytesMax } from './documents.js';
 import { FirestoreNamespaces } from './namespaces.js';
 import { FirestoreReads } from './reads.js';
 
@@ -214,12 +207,7 @@ export class FirestoreDataStore implements DocumentStore {
     checkIds(documents);
     for await (const commit of this.#commits.ofDocuments(documents))
       await this.#requests.run(() => commit.commit());
-    for (const record of documents)
-      await this.#agents.seen(scopeOf(record), [
-        record.createdByAgent,
-        record.updatedByAgent,
-        record.lastAccessedByAgent,
-      ]);
+    await this.#agents.seenIn(documents);
   };
 
   readonly sweepExpired: NonNullable<DocumentStore['sweepExpired']> = async (limit) => {

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, JsonValue, KeySummary, Scope } from '../../datastore/model.js';
 import { fromSeedFields } from '../../datastore/documents/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
+import { storedSummary } from '../fields.js';
 import { documentTooLarge } from '../too-large.js';
 import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';
@@ -55,16 +55,6 @@ export function isLegalName(name: string): boolean {
     !/^__.*__$/s.test(name) &&
     Buffer.byteLength(name) <= idBytesMax
   );
-}
-
-/** Two owners can have documents with the same id. */
-export function isOf(scope: Scope, fields: Fields): boolean {
-  return fields['userId'] === scope.user && fields['namespace'] === scope.namespace;
-}
-
-export function isLiveDocument(fields: Fields, nowMs: number): boolean {
-  const { expiresAt } = fields;
-  return typeof expiresAt !== 'string' || msOf(expiresAt) > nowMs;
 }
 
 /**
@@ -129,14 +119,7 @@ export function fromFields(fields: Fields): DocumentRecord {
 
 /** Undefined if the size is not stored and the value must be measured. */
 export function toSummary(fields: Fields): KeySummary | undefined {
-  const { key, version, sizeBytes, updatedAt } = fields;
-  if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return undefined;
-  return {
-    key: String(key),
-    version: typeof version === 'number' ? version : 1,
-    sizeBytes,
-    updatedAt: normaliseTime(updatedAt),
-  };
+  return isOurs(fields) ? storedSummary(fields) : undefined;
 }
 
 /**

@@ -8,7 +8,8 @@ import { chunksOf, mapInFlight } from '../in-flight.js';
 import type { StoreOptions } from '../options.js';
 import { keySummaries } from '../summaries.js';
 import type { Collection, Firestore, FirestoreRequests, Query, Snapshot } from './client.js';
-import { fromFields, isLiveDocument, isOf, nameOf, toSummary } from './documents.js';
+import { isLiveDocument, isOf } from '../fields.js';
+import { fromFields, nameOf, toSummary } from './documents.js';
 
 export const documentsPerRequest = 300;
 
