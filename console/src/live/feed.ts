@@ -5,6 +5,7 @@
 import { StoaError } from '../../../src/client/index.js';
 import type { ChangeItem } from '../../../src/client/watch/changes.js';
 import { Observable } from '../observable.js';
+import { readWindow } from './history.js';
 import type { View } from '../stoa.js';
 
 export type LiveState = 'connecting' | 'live' | 'lost';
@@ -14,7 +15,6 @@ export type Listener = (changes: readonly ChangeItem[]) => void;
 /** Changes that are kept for views that open later. */
 const keptMax = 6_000;
 const firstCommits = 1_500;
-const pageItems = 1_000;
 /** Changes are handed on in groups, so that many of them cost one render. */
 const groupMs = 200;
 const hiddenMsMax = 20_000;
@@ -92,18 +92,10 @@ export class LiveFeed {
   }
 
   async #readRecent(signal: AbortSignal): Promise<void> {
-    const { stoa } = this.#view;
-    const items: ChangeItem[] = [];
-    let page = await stoa.changes.read({ back: firstCommits, limit: pageItems, signal });
-    const { since } = page;
-    items.push(...page.items);
-    while (page.next_cursor !== null && items.length < keptMax) {
-      page = await stoa.changes.read({ since: page.next_cursor, limit: pageItems, signal });
-      items.push(...page.items);
-    }
-    this.position = page.position;
-    this.recent = items;
-    this.earliest = since;
+    const window = await readWindow(this.#view.stoa, { back: firstCommits, signal }, { itemsMax: keptMax });
+    this.position = window.position;
+    this.recent = window.items;
+    this.earliest = window.since;
     this.round.set(this.round.value + 1);
   }
 

@@ -1,6 +1,6 @@
 /** Stored changes, read backwards through the feed in windows. */
 import type { Stoa } from '../../../src/client/index.js';
-import type { ChangeItem, ChangesFilter } from '../../../src/client/watch/changes.js';
+import type { ChangeItem, ChangesFilter, ReadChangesSettings } from '../../../src/client/watch/changes.js';
 
 export interface History {
   /** Oldest first. */
@@ -17,6 +17,34 @@ const requestsMax = 40;
 /** A person does not wait longer for what happened long ago. */
 const historyMsMax = 12_000;
 
+interface Window {
+  /** Oldest first. */
+  readonly items: ChangeItem[];
+  /** The position where the window begins; null if nothing is stored before it. */
+  readonly since: string | null;
+  /** The position where it ends. */
+  readonly position: string;
+  readonly requests: number;
+}
+
+/** Every change of a window, page after page, up to a number of changes or requests. */
+export async function readWindow(
+  stoa: Stoa,
+  { back, ...query }: Omit<ReadChangesSettings, 'since' | 'limit'>,
+  { itemsMax = Infinity, requestsMax: requestsLeft = Infinity } = {},
+): Promise<Window> {
+  let page = await stoa.changes.read({ ...query, back, limit: pageItems });
+  const { since } = page;
+  const items = [...page.items];
+  let requests = 1;
+  while (page.next_cursor !== null && items.length < itemsMax && requests < requestsLeft) {
+    page = await stoa.changes.read({ ...query, since: page.next_cursor, limit: pageItems });
+    requests += 1;
+    items.push(...page.items);
+  }
+  return { items, since, position: page.position, requests };
+}
+
 /**
  * The newest window first, each twice as long as the one before. The one with the oldest stored change is complete.
  * `until` is the position where they begin.
@@ -30,21 +58,10 @@ export async function* windowsBack(
   let end = until;
   let commits = firstWindowCommits;
   for (let requests = 0; requests < requestsMax;) {
-    let page = await stoa.changes.read({ ...filter, back: commits, until: end, limit: pageItems, signal });
-    const { since } = page;
-    requests += 1;
-    const items = [...page.items];
-    while (page.next_cursor !== null && requests < requestsMax) {
-      page = await stoa.changes.read({
-        ...filter,
-        since: page.next_cursor,
-        until: end,
-        limit: pageItems,
-        signal,
-      });
-      requests += 1;
-      items.push(...page.items);
-    }
+    const query = { ...filter, back: commits, until: end, signal };
+    const window = await readWindow(stoa, query, { requestsMax: requestsMax - requests });
+    const { items, since } = window;
+    requests += window.requests;
     const isComplete = since === null || since === end;
     yield { items, isComplete };
     if (isComplete) return;

@@ -101,7 +101,7 @@ function QuestionDialog({ asked }: { asked: Question }) {
           />
         </label>
       )}
-      {failure === undefined ? null : <Problem failure={failure} />}
+      <Problem failure={failure} />
       <div class="actions">
         <Button onClick={close}>Back</Button>
         <Button

@@ -1,6 +1,7 @@
 /** Small parts that every page uses. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import type { Loaded } from '../load.js';
 import type { Failure } from '../stoa.js';
 
 const paths: Readonly<Record<string, string>> = {
@@ -112,7 +113,9 @@ export function Empty({
   );
 }
 
-export function Problem({ failure, onRetry }: { failure: Failure; onRetry?: () => void }) {
+/** Nothing as long as nothing has failed. */
+export function Problem({ failure, onRetry }: { failure: Failure | undefined; onRetry?: () => void }) {
+  if (failure === undefined) return null;
   return (
     <div class="problem" role="alert">
       <Icon name="alert" />
@@ -126,13 +129,23 @@ export function Problem({ failure, onRetry }: { failure: Failure; onRetry?: () =
 }
 
 /** A place for something that is being read. Reads end, so this never stays. */
-export function Loading({ rows = 6 }: { rows?: number }) {
+export function Loading({ rows = 6 }: { rows?: number | undefined }) {
   return (
     <div class="loading" role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, at) => (
         <div class="loading-row" key={at} />
       ))}
     </div>
+  );
+}
+
+/** What failed of a read, or that it is not done yet. */
+export function Reading({ of, rows }: { of: Loaded<unknown>; rows?: number }) {
+  return (
+    <>
+      <Problem failure={of.failure} onRetry={of.reload} />
+      {of.isLoading ? <Loading rows={rows} /> : null}
+    </>
   );
 }
 

@@ -10,7 +10,7 @@ import { AgentName } from '../../ui/agent-name.js';
 import { Drawer } from '../../ui/drawer.js';
 import { countText, plural, visible } from '../../ui/format.js';
 import { JsonTree } from '../../ui/json-tree.js';
-import { Button, CopyButton, Empty, Field, Loading, Problem, Tabs } from '../../ui/parts.js';
+import { Button, CopyButton, Empty, Field, Reading, Tabs } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
 import { DocumentEditor } from './document-editor.js';
 
@@ -81,8 +81,7 @@ export function DocumentDrawer({
         )
       }
     >
-      {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
-      {loaded.isLoading ? <Loading /> : null}
+      <Reading of={loaded} />
       {found === null ? (
         <Empty
           title="This document does not exist"

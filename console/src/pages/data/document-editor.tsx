@@ -93,7 +93,7 @@ export function DocumentEditor({ document: found, onDone }: { document: DataDocu
           onInput={(event) => setSeconds(event.currentTarget.value)}
         />
       </label>
-      {failure === undefined ? null : <Problem failure={failure} />}
+      <Problem failure={failure} />
       <div class="actions">
         <Button onClick={onDone}>Discard</Button>
         <Button

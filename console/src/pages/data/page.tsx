@@ -7,7 +7,7 @@ import { type Loaded, useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { ask, say } from '../../ui/dialog.js';
 import { countText, plural, sizeText, visible } from '../../ui/format.js';
-import { Button, Empty, Icon, Loading, Problem } from '../../ui/parts.js';
+import { Button, Empty, Icon, Loading, Problem, Reading } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { useThrottledRound } from '../../live/throttled.js';
@@ -85,8 +85,7 @@ function Namespaces({ loaded, chosen }: { loaded: Loaded<NamespacePage>; chosen:
       {view.isOperator && view.user === undefined ? (
         <p class="muted hint">Documents belong to a user. Shown are those of the user “default”.</p>
       ) : null}
-      {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
-      {loaded.isLoading ? <Loading /> : null}
+      <Reading of={loaded} />
       {loaded.value !== undefined && items.length === 0 ? <p class="muted hint">No namespaces</p> : null}
       <ul data-list>
         {items.map(({ namespace, count, sizeBytes }) => (
@@ -135,7 +134,7 @@ function KeyTree({
         {visible(namespace)} · {plural(keys.items.length, 'key')}
         {keys.isCut ? ', and more: type the beginning of a key' : keys.isComplete ? '' : ' so far'}
       </p>
-      {keys.failure === undefined ? null : <Problem failure={keys.failure} onRetry={keys.reload} />}
+      <Problem failure={keys.failure} onRetry={keys.reload} />
       <VirtualList<TreeRow>
         items={rows}
         rowHeight={32}

@@ -85,9 +85,7 @@ export function FeedPage() {
           onInput={(event) => setQuery({ filter: event.currentTarget.value })}
         />
       </header>
-      {feed.failure === undefined ? null : (
-        <Problem failure={feed.failure} onRetry={() => setQuery({ position: undefined, at: undefined })} />
-      )}
+      <Problem failure={feed.failure} onRetry={() => setQuery({ position: undefined, at: undefined })} />
       {isMissing && isAtEnd ? (
         <p class="hint muted" role="status">
           The change of this link is not among the changes that you can see, or is not stored any more.

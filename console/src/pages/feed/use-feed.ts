@@ -1,13 +1,13 @@
 /** The changes of the feed page: the live tail, or the changes up to a position of the address. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
+import { readWindow } from '../../live/history.js';
 import { useWorld } from '../../live/use-world.js';
 import { useObservable } from '../../observable.js';
 import { type Failure, failureOf } from '../../stoa.js';
 
 const shownMax = 20_000;
 const windowCommits = 1_000;
-const pageItems = 1_000;
 
 export interface Feed {
   /** Newest first. */
@@ -78,14 +78,7 @@ export function useFeed(position: string | undefined): Feed {
   );
 
   const readBack = async (until: string, signal?: AbortSignal) => {
-    const found: ChangeItem[] = [];
-    let page = await view.stoa.changes.read({ back: windowCommits, until, limit: pageItems, signal });
-    const { since } = page;
-    found.push(...page.items);
-    while (page.next_cursor !== null) {
-      page = await view.stoa.changes.read({ since: page.next_cursor, until, limit: pageItems, signal });
-      found.push(...page.items);
-    }
+    const { items: found, since } = await readWindow(view.stoa, { back: windowCommits, until, signal });
     return { found, since: since === until ? null : since };
   };
 

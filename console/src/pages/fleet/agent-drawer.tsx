@@ -9,7 +9,7 @@ import { useWorld } from '../../live/use-world.js';
 import { ask, attempt, say } from '../../ui/dialog.js';
 import { Drawer } from '../../ui/drawer.js';
 import { plural, shortId, visible } from '../../ui/format.js';
-import { Button, Copyable, Empty, Field, Loading, Problem, Status } from '../../ui/parts.js';
+import { Button, Copyable, Empty, Field, Loading, Reading, Status } from '../../ui/parts.js';
 import { Ago, Since } from '../../ui/time.js';
 import { historyOf } from '../../live/history.js';
 import { placeOf } from '../places.js';
@@ -151,8 +151,7 @@ function History({ id }: { id: string }) {
   return (
     <section class="history" aria-label="History">
       <h3>History</h3>
-      {stored.failure === undefined ? null : <Problem failure={stored.failure} onRetry={stored.reload} />}
-      {stored.isLoading ? <Loading rows={3} /> : null}
+      <Reading of={stored} rows={3} />
       <ol>
         {items.map((change) => (
           <li key={`${change.seq} ${change.kind}`}>

@@ -59,9 +59,7 @@ export function FleetPage() {
         </header>
         <AttentionStrip agents={agents} tasks={tasks} />
         <PresenceChart agents={agents} />
-        {state.failure === undefined ? null : (
-          <Problem failure={state.failure} onRetry={() => void records.reload()} />
-        )}
+        <Problem failure={state.failure} onRetry={() => void records.reload()} />
         {!state.isComplete && agents.length === 0 && state.failure === undefined ? (
           <Loading />
         ) : (

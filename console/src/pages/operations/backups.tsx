@@ -4,7 +4,7 @@ import { useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { attempt } from '../../ui/dialog.js';
 import { sizeText } from '../../ui/format.js';
-import { Button, Empty, Loading, Problem, Status } from '../../ui/parts.js';
+import { Button, Empty, Reading, Status } from '../../ui/parts.js';
 import { Ago } from '../../ui/time.js';
 
 export function Backups() {
@@ -40,8 +40,7 @@ export function Backups() {
           Verify
         </Button>
       </header>
-      {list.failure === undefined ? null : <Problem failure={list.failure} onRetry={list.reload} />}
-      {list.isLoading ? <Loading rows={2} /> : null}
+      <Reading of={list} rows={2} />
       {list.value !== undefined && items.length === 0 ? (
         <Empty title="No backups yet" command="stoa backup --full" />
       ) : null}

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { useLoaded } from '../../load.js';
 import { useWorld } from '../../live/use-world.js';
 import { visible } from '../../ui/format.js';
-import { Loading, Problem } from '../../ui/parts.js';
+import { Reading } from '../../ui/parts.js';
 
 export function Configuration() {
   const { view } = useWorld();
@@ -25,8 +25,7 @@ export function Configuration() {
           onInput={(event) => setWords(event.currentTarget.value)}
         />
       </header>
-      {list.failure === undefined ? null : <Problem failure={list.failure} onRetry={list.reload} />}
-      {list.isLoading ? <Loading rows={4} /> : null}
+      <Reading of={list} rows={4} />
       <div class="table settings" tabIndex={0} role="region" aria-label="Settings">
         <table>
           <thead>

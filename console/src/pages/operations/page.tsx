@@ -43,7 +43,7 @@ function OperatorCards() {
   const status = useLoaded((signal) => view.stoa.admin.status({ signal }), [view.session.token], round);
   return (
     <>
-      {status.failure === undefined ? null : <Problem failure={status.failure} onRetry={status.reload} />}
+      <Problem failure={status.failure} onRetry={status.reload} />
       <Charts />
       <section class="box whole-row">
         <h2>Health</h2>

@@ -27,7 +27,7 @@ export function Blocks() {
         </a>
         Addresses that are blocked for exceeding rate limits
       </p>
-      {blocks.failure === undefined ? null : <Problem failure={blocks.failure} onRetry={blocks.reload} />}
+      <Problem failure={blocks.failure} onRetry={blocks.reload} />
       <div class="messages" tabIndex={0} role="region" aria-label="Blocked addresses">
         {blocks.isLoading ? <Loading rows={2} /> : null}
         {blocks.value !== undefined && items.length === 0 ? (

@@ -46,7 +46,7 @@ export function DirectMessages() {
         </label>
         <span class="wide-only">as they are stored</span>
       </p>
-      {inbox.failure === undefined ? null : <Problem failure={inbox.failure} onRetry={inbox.reload} />}
+      <Problem failure={inbox.failure} onRetry={inbox.reload} />
       <div class="messages" tabIndex={0} role="region" aria-label="Direct messages">
         {inbox.isLoading ? <Loading rows={3} /> : null}
         {inbox.value !== undefined && messages.length === 0 ? (

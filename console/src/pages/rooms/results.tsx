@@ -23,7 +23,7 @@ export function Results({ words }: { words: string }) {
         </a>
         Results for “{visible(words)}”, the best first
       </p>
-      {found.failure === undefined ? null : <Problem failure={found.failure} onRetry={found.reload} />}
+      <Problem failure={found.failure} onRetry={found.reload} />
       <div class="messages" tabIndex={0} role="region" aria-label="Results">
         {found.isLoading ? <Loading /> : null}
         {found.value !== undefined && results.length === 0 ? (

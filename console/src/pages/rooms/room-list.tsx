@@ -4,7 +4,7 @@ import { href } from '../../router.js';
 import { useThrottledRound } from '../../live/throttled.js';
 import { useWorld } from '../../live/use-world.js';
 import { countText, visible } from '../../ui/format.js';
-import { Icon, Loading, Problem } from '../../ui/parts.js';
+import { Icon, Reading } from '../../ui/parts.js';
 
 const roomsMax = 1_000;
 
@@ -38,8 +38,7 @@ export function RoomList({ loaded, chosen }: { loaded: Loaded<RoomPage>; chosen:
   const open = rooms.filter(({ owner }) => owner === null);
   return (
     <nav class="namespaces" aria-label="Rooms" data-list>
-      {loaded.failure === undefined ? null : <Problem failure={loaded.failure} onRetry={loaded.reload} />}
-      {loaded.isLoading ? <Loading rows={3} /> : null}
+      <Reading of={loaded} rows={3} />
       {own.length === 0 ? null : (
         <h2>{view.isOperator && view.user === undefined ? 'Rooms of users' : 'Own rooms'}</h2>
       )}

@@ -46,9 +46,7 @@ export function WorkPage() {
             onInput={(event) => setQuery({ filter: event.currentTarget.value })}
           />
         </header>
-        {state.failure === undefined ? null : (
-          <Problem failure={state.failure} onRetry={() => void records.reload()} />
-        )}
+        <Problem failure={state.failure} onRetry={() => void records.reload()} />
         {isEmpty ? (
           <Empty
             title="No tasks yet"

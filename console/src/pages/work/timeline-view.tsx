@@ -66,7 +66,7 @@ export function Timeline({ task }: { task: ListedTask }) {
   return (
     <section class="timeline" aria-label="Timeline">
       <h3>Timeline</h3>
-      {stored.failure === undefined ? null : <Problem failure={stored.failure} onRetry={stored.reload} />}
+      <Problem failure={stored.failure} onRetry={stored.reload} />
       {stored.isLoading ? <Loading rows={3} /> : <Story task={task} own={own} items={items} />}
     </section>
   );
