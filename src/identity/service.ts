@@ -6,6 +6,7 @@ import type { Idempotency } from '../core/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } from '../core/caller.js';
+import { Periodic } from '../core/waiting/periodic.js';
 import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, tokenView } from './schemas.js';
@@ -88,7 +89,7 @@ export class IdentityService {
   /** Grows with each removed token: a look-up that was under way meanwhile may answer the token as it was. */
   #removals = 0;
   #uses = new Map<string, number>();
-  #writingUses: NodeJS.Timeout | undefined;
+  readonly #writingUses: Periodic;
 
   constructor(options: IdentityServiceOptions) {
     this.steps = new IdentitySteps(options);
@@ -100,6 +101,11 @@ export class IdentityService {
     this.#operatorHashes = options.operatorTokenHashes;
     this.#nowMs = options.nowMs;
     this.#onError = options.onError;
+    this.#writingUses = new Periodic({
+      everyMs: options.limits.tokenUseSeconds * 1_000,
+      run: () => this.#writeUses(),
+      onError: (error) => this.#onError(error, 'recording the last use of tokens'),
+    });
   }
 
   /**
@@ -216,12 +222,15 @@ export class IdentityService {
   }
 
   start(): void {
-    this.#writingUses ??= setInterval(() => void this.flush(), this.#limits.tokenUseSeconds * 1_000);
-    this.#writingUses.unref();
+    this.#writingUses.start();
   }
 
   /** Stores when tokens were last used. */
-  async flush(): Promise<void> {
+  flush(): Promise<void> {
+    return this.#writingUses.runNow();
+  }
+
+  async #writeUses(): Promise<void> {
     if (this.#uses.size === 0) return;
     const uses = this.#uses;
     this.#uses = new Map();
@@ -229,12 +238,12 @@ export class IdentityService {
       await writeOne(this.#writer, { caller: operatorCaller() }, this.#port.recordUses(uses));
     } catch (error) {
       for (const [id, atMs] of uses) if (!this.#uses.has(id)) this.#uses.set(id, atMs);
-      this.#onError(error, 'recording the last use of tokens');
+      throw error;
     }
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#writingUses);
+    await this.#writingUses.close();
     await this.flush();
   }
 

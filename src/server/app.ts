@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { ConfigRow } from '../core/settings/config.js';
+import { Periodic } from '../core/waiting/periodic.js';
 import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './request/authentication.js';
 import { AnswerWriter } from './answer/answer-writer.js';
@@ -217,19 +218,18 @@ function endChangedStreams(
   { messaging: { port }, limits, onError }: Stoa,
   streams: EventStreams,
 ): void {
-  const check = (only?: string) =>
-    streams
-      .endOfChanged((ids) => port.identities(ids), only)
-      .catch((error: unknown) => onError(error, 'checking whether open streams are still allowed'));
+  const check = (only?: string) => streams.endOfChanged((ids) => port.identities(ids), only);
+  const report = (error: unknown): void => onError(error, 'checking whether open streams are still allowed');
   const stopListening = port.subscribe((notice) => {
-    if (notice.topic === 'identity') void check(notice.id);
+    if (notice.topic === 'identity') check(notice.id).catch(report);
   });
   // Notifications can be lost, so the streams are also checked at intervals.
-  const checking = setInterval(() => void check(), limits.streamHeartbeatSeconds * 1_000);
-  checking.unref();
+  const everyMs = limits.streamHeartbeatSeconds * 1_000;
+  const checking = new Periodic({ everyMs, run: () => check(), onError: report });
+  checking.start();
   app.addHook('onClose', async () => {
     stopListening();
-    clearInterval(checking);
+    void checking.close();
   });
 }
 

@@ -28,6 +28,13 @@ export class Periodic {
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
   }
 
+  /** Resolves after a run that begins now, or when the current one has ended. */
+  async runNow(): Promise<void> {
+    await this.#running;
+    this.runSoon();
+    await this.#running;
+  }
+
   /** Ends the timer and waits for the current run. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
