@@ -95,26 +95,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const stop = new Stop(stoa, streams);
   const writer = new AnswerWriter(limits, metrics, logger, stop.isBegun);
   const errors = new ErrorAnswers({ stoa, groups, logger, writer });
-  const services: PipelineServices = {
-    stoa,
-    streams,
-    authenticators: [
-      bearerAuthenticator(stoa.identity),
-      signatureAuthenticator,
-      ...(options.authenticators ?? []),
-    ],
-    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
-    origins: new Origins(options.corsOrigin),
-    rateLimit:
-      limits.requestsPerMinuteMax > 0
-        ? new RateLimit(limits.requestsPerMinuteMax, stoa.home.requestRates)
-        : undefined,
-    lastSeen: new LastSeen(stoa),
-    writer,
-    endOfTurn: new EndOfTurn(),
-    pipelined: new PipelinedRequests(limits),
-    isStopping: stop.isBegun,
-  };
+  const services = servicesOf(stoa, options, { streams, writer, isStopping: stop.isBegun });
   const app = openFastify({
     limits,
     trustedProxies: options.trustedProxies ?? [],
@@ -152,6 +133,33 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   if (options.tracing !== undefined) addTracing(app, stoa, options.tracing);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
+}
+
+/** What the steps of every request need. */
+function servicesOf(
+  stoa: Stoa,
+  options: AppOptions,
+  shared: Pick<PipelineServices, 'streams' | 'writer' | 'isStopping'>,
+): PipelineServices {
+  const { limits } = stoa;
+  return {
+    stoa,
+    ...shared,
+    authenticators: [
+      bearerAuthenticator(stoa.identity),
+      signatureAuthenticator,
+      ...(options.authenticators ?? []),
+    ],
+    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
+    origins: new Origins(options.corsOrigin),
+    rateLimit:
+      limits.requestsPerMinuteMax > 0
+        ? new RateLimit(limits.requestsPerMinuteMax, stoa.home.requestRates)
+        : undefined,
+    lastSeen: new LastSeen(stoa),
+    endOfTurn: new EndOfTurn(),
+    pipelined: new PipelinedRequests(limits),
+  };
 }
 
 function answerUnknownRoutes(

@@ -10,6 +10,7 @@ import {
   type CallRequest,
   type InputOf,
   type OperationName,
+  queryText,
   requestOf,
 } from '../../api/call.js';
 import { operationNamed } from '../../api/index.js';
@@ -22,8 +23,6 @@ import { readLock } from '../../homes/directory/kernel/directory/lock.js';
 import { readManifest } from '../../homes/directory/kernel/directory/manifest.js';
 import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
-
-/** Receives the progress of long work. */
 
 export interface Connection {
   /** A text for people that says where the answers come from. */
@@ -155,7 +154,7 @@ function remote(
   const send = async (request: CallRequest, upload?: Readable): Promise<Answer> => {
     const { method, path, query, body, contentType, headers } = request;
     try {
-      return await sendRequest(base + pathWith(path, query), {
+      return await sendRequest(base + path + queryText(query), {
         method,
         headers: {
           ...identity,
@@ -198,25 +197,32 @@ function remote(
       const answer = await send(requestOf(operationNamed(name), input));
       return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
-    client: async () => {
-      const { Stoa: Client } = await import('../../client/index.js');
-      let current = base;
-      const send: typeof fetch = async (input, init) => {
-        try {
-          return await fetch(current + String(input).slice(base.length), {
-            ...init,
-            headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) },
-          });
-        } catch (error) {
-          // A restarted server may have another port; the client repeats the same call.
-          current = (await findAgain()) ?? current;
-          throw error;
-        }
-      };
-      return new Client({ url: base, fetch: send });
-    },
+    client: () => clientOf(base, identity, findAgain),
     close: async () => undefined,
   };
+}
+
+/** The client for a server, which asks where the server is after each broken connection. */
+async function clientOf(
+  base: string,
+  identity: Readonly<Record<string, string>>,
+  findAgain: () => Promise<string | undefined>,
+): Promise<Client> {
+  const { Stoa: StoaClient } = await import('../../client/index.js');
+  let current = base;
+  const send: typeof fetch = async (input, init) => {
+    try {
+      return await fetch(current + String(input).slice(base.length), {
+        ...init,
+        headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) },
+      });
+    } catch (error) {
+      // A restarted server may have another port; the client repeats the same call.
+      current = (await findAgain()) ?? current;
+      throw error;
+    }
+  };
+  return new StoaClient({ url: base, fetch: send });
 }
 
 /** Opens the store in the directory. Without a store, most commands fail. */
@@ -265,7 +271,7 @@ async function local(
     );
     const answer = await app.inject({
       method,
-      url: pathWith(path, query),
+      url: path + queryText(query),
       headers: { ...caller, ...(body !== undefined && { 'content-type': contentType }), ...headers },
       ...(body !== undefined && { payload: JSON.stringify(body) }),
     });
@@ -294,11 +300,4 @@ function typedCall(ask: Connection['ask']): Connection['call'] {
     input: InputOf<Name> & object,
     settings?: AnySettings,
   ) => (await ask(name, input, settings)) as AnswerOf<Name>;
-}
-
-function pathWith(path: string, query: CallRequest['query']): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  return given.length === 0
-    ? path
-    : `${path}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
 }

@@ -84,22 +84,7 @@ export function loadConfig({
   directory = '.',
 }: ConfigSources = {}): LoadedConfig {
   const file = readConfigFile(flags.config ?? environment['STOA_CONFIG'], directory);
-  checkNames(
-    Object.keys(file.settings),
-    [...settingNames.map(keyOf), 'limits', '$schema'],
-    `a key in ${file.path}`,
-  );
-  checkNames(Object.keys(file.limits), limitSettingNames, `a limit in ${file.path}`);
-  const variables = [
-    ...settingNames.map(variableOf),
-    ...limitSettingNames.map(limitVariableOf),
-    ...clientVariables,
-  ];
-  checkNames(
-    Object.keys(environment).filter((name) => name.startsWith('STOA_')),
-    variables,
-    'an environment variable',
-  );
+  checkSources(file, environment);
 
   const fromEnvironment = (variable: string): Given | undefined => {
     const value = environment[variable];
@@ -142,6 +127,19 @@ export function loadConfig({
   const config = { ...settled, data: fromHome(settled.data), limits: limitsWith(limits) };
   checkTogether(config);
   return { config, rows, warnings: warningsOf(config) };
+}
+
+function checkSources(file: ConfigFile, environment: NonNullable<ConfigSources['environment']>): void {
+  const keys = [...settingNames.map(keyOf), 'limits', '$schema'];
+  checkNames(Object.keys(file.settings), keys, `a key in ${file.path}`);
+  checkNames(Object.keys(file.limits), limitSettingNames, `a limit in ${file.path}`);
+  const given = Object.keys(environment).filter((name) => name.startsWith('STOA_'));
+  const known = [
+    ...settingNames.map(variableOf),
+    ...limitSettingNames.map(limitVariableOf),
+    ...clientVariables,
+  ];
+  checkNames(given, known, 'an environment variable');
 }
 
 function limitType(name: LimitName): SettingType<number> {

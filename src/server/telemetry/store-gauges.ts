@@ -21,6 +21,7 @@ export function measureStore(registry: Registry, stoa: Stoa): void {
   measureHome(measure, stoa);
   measureMessaging(measure, stoa);
   measureWaiting(measure, stoa);
+  measureEmbedding(measure, stoa);
   if (stoa.operations.facts().load !== null) measureCluster(measure, stoa);
 }
 
@@ -105,7 +106,7 @@ function measureMessaging(measure: Measure, { messaging }: Stoa): void {
 }
 
 /** What waits for work in the background. */
-function measureWaiting(measure: Measure, { commit, find, vectors }: Stoa): void {
+function measureWaiting(measure: Measure, { commit, find }: Stoa): void {
   measure(
     () => commit.outbox(),
     [
@@ -142,6 +143,9 @@ function measureWaiting(measure: Measure, { commit, find, vectors }: Stoa): void
     ],
     'measuring the search index for /metrics',
   );
+}
+
+function measureEmbedding(measure: Measure, { vectors }: Stoa): void {
   measure(
     () => vectors.measure(),
     [

@@ -59,23 +59,7 @@ export const up: Action = async ({ output, settings }, _args, options) => {
     if (vectors.embedder !== null) logger.info(vectors.embedder, `embedder: ${await vectors.method()}`);
     const url = await listen(app, config);
     await stoa.operations.announce(url);
-    const { place, tokenFile, token } = credentialsOf(stoa, config);
-    if (output.json)
-      output.line(
-        {
-          url,
-          data: place,
-          operator_token_file: tokenFile,
-          ...(token && { operator_token: token }),
-          pid: process.pid,
-        },
-        '',
-      );
-    else {
-      // A log must not contain a link that signs its reader in as the operator.
-      const consoleUrl = output.isRead ? await consoleLink(stoa, url, logger) : undefined;
-      greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
-    }
+    await tellAddress(output, { stoa, config, url, logger });
     settleProcess();
     const reason = await Promise.race([untilSignal(), idle]);
     log.write(`Stopping (${reason}) …\n`);
@@ -84,6 +68,30 @@ export const up: Action = async ({ output, settings }, _args, options) => {
     await stoa.close();
   }
 };
+
+/** Where the server is and how to use it: a line of JSON for programs. */
+async function tellAddress(
+  output: Output,
+  { stoa, config, url, logger }: { stoa: Stoa; config: Config; url: string; logger: Logger },
+): Promise<void> {
+  const { place, tokenFile, token } = credentialsOf(stoa, config);
+  if (output.json)
+    output.line(
+      {
+        url,
+        data: place,
+        operator_token_file: tokenFile,
+        ...(token && { operator_token: token }),
+        pid: process.pid,
+      },
+      '',
+    );
+  else {
+    // A log must not contain a link that signs its reader in as the operator.
+    const consoleUrl = output.isRead ? await consoleLink(stoa, url, logger) : undefined;
+    greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
+  }
+}
 
 /** What a start would add, without starting. */
 async function plan(output: Output, config: Config): Promise<void> {
