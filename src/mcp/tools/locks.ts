@@ -33,13 +33,13 @@ const locks = defineTool({
     const { name, ttl, note, wait_seconds: wait } = input;
     if (input.action === 'list') {
       const { limit: items, cursor: after } = input;
-      const page = await stoa.locks.list(caller, given({ prefix: name, limit: items, cursor: after }));
+      const page = await stoa.locks.list(caller, { prefix: name, limit: items, cursor: after });
       return { locks: page.items, next_cursor: page.next_cursor };
     }
     const wanted = required(input, 'name');
     if (input.action === 'release')
       return { locks: [], released: (await stoa.locks.release(caller, wanted)).released };
-    const acquired = await stoa.locks.acquire(caller, wanted, given({ ttl, note, wait }), signal);
+    const acquired = await stoa.locks.acquire(caller, wanted, { ttl, note, wait }, signal);
     return { locks: [acquired.lock] };
   },
 });

@@ -6,7 +6,7 @@ import { taskStatus } from '../../workspaces/schemas.js';
 import type { Task } from '../../workspaces/model.js';
 import { cursor, limit, nextCursor } from './fields.js';
 import { TaskQueue } from '../../workspaces/queue.js';
-import { type ToolContext, defineTool } from '../tool.js';
+import { defineTool } from '../tool.js';
 
 const project = z
   .string()
@@ -69,20 +69,19 @@ const tasks = defineTool({
     cursor,
   }),
   output: z.object({ tasks: z.array(task), next_cursor: nextCursor.optional() }),
-  run: async (context, input) => {
-    const { stoa, caller } = context;
+  run: async ({ stoa, caller }, input) => {
     switch (input.action) {
-      case 'create':
-        return one(await create(context, input));
+      case 'create': {
+        const { project: name, priority, depends_on, max_attempts, labels, run_at } = input;
+        const command = required(input, 'command');
+        const added = { command, priority, depends_on, max_attempts, labels, run_at };
+        return one(await new TaskQueue(stoa.workspaces, caller).add(name, added));
+      }
       case 'get':
         return one(await stoa.workspaces.getTask(caller, required(input, 'task')));
       case 'cancel':
         return one(
-          await stoa.workspaces.cancelTask(
-            caller,
-            required(input, 'task'),
-            input.reason === undefined ? {} : { reason: input.reason },
-          ),
+          await stoa.workspaces.cancelTask(caller, required(input, 'task'), { reason: input.reason }),
         );
       case 'answer':
         return one(
@@ -95,10 +94,14 @@ const tasks = defineTool({
         const found = isAll ? undefined : await new TaskQueue(stoa.workspaces, caller).find(input.project);
         if (found === undefined && !isAll) return { tasks: [], next_cursor: null };
         const { status, holder, label, limit: items, cursor: after } = input;
-        const page = await stoa.workspaces.listTasks(
-          caller,
-          given({ project: found, status, holder, label, limit: items, cursor: after }),
-        );
+        const page = await stoa.workspaces.listTasks(caller, {
+          project: found,
+          status,
+          holder,
+          label,
+          limit: items,
+          cursor: after,
+        });
         return { tasks: page.items.map(shown).map(shortened), next_cursor: page.next_cursor };
       }
     }
@@ -139,19 +142,18 @@ const work = defineTool({
     fence: z.int().optional(),
     expires_at: z.string().optional(),
   }),
-  run: async (context, input) => {
-    const { stoa, caller, signal } = context;
+  run: async ({ stoa, caller, signal }, input) => {
     if (input.action === 'claim') {
       const id = await new TaskQueue(stoa.workspaces, caller).ensure(input.project);
       const claim = await stoa.workspaces.claimTask(
         caller,
         id,
-        given({
+        {
           wait: input.wait_seconds,
           lease_seconds: input.lease_seconds ?? stoa.limits.mcpTaskLeaseSeconds,
           labels: input.labels,
           skills: input.skills,
-        }),
+        },
         { signal },
       );
       return claim === null
@@ -163,14 +165,14 @@ const work = defineTool({
     const { output, error, retry } = input;
     switch (input.action) {
       case 'complete':
-        return { task: shown(await stoa.workspaces.completeTask(caller, id, given({ fence, output }))) };
+        return { task: shown(await stoa.workspaces.completeTask(caller, id, { fence, output })) };
       case 'fail':
         return {
-          task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))),
+          task: shown(await stoa.workspaces.failTask(caller, id, { fence, output, error, retry })),
         };
       case 'ask': {
         const question = required(input, 'question');
-        const asked = { fence, question, ...given({ release: input.release }) };
+        const asked = { fence, question, release: input.release };
         return { task: shown(await stoa.workspaces.askQuestion(caller, id, asked)) };
       }
       case 'heartbeat': {
@@ -186,28 +188,6 @@ const work = defineTool({
 });
 
 export const taskTools = [tasks, work];
-
-async function create(
-  { stoa, caller }: ToolContext,
-  input: {
-    action?: string;
-    project?: string | undefined;
-    command?: string | undefined;
-    priority?: number | undefined;
-    depends_on?: string[] | undefined;
-    max_attempts?: number | undefined;
-    labels?: string[] | undefined;
-    run_at?: string | undefined;
-  },
-): Promise<Task> {
-  const { priority, depends_on, max_attempts, labels, run_at } = input;
-  const command = required(input, 'command');
-  const queue = new TaskQueue(stoa.workspaces, caller);
-  return queue.add(input.project, {
-    command,
-    ...given({ priority, depends_on, max_attempts, labels, run_at }),
-  });
-}
 
 function one(found: Task) {
   return { tasks: [shown(found)] };
