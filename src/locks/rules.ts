@@ -40,7 +40,10 @@ export function checkLockNote(note: string, limits: Limits): void {
   checkCharacters('note', note, 'lockNoteCharactersMax', limits);
   const character = invalidCharacterIn(note);
   if (character !== undefined)
-    throw new StoaError('invalid_request', `The note contains ${character}.`, { details: { field: 'note' } });
+    throw new StoaError('invalid_request', `The note contains ${character}.`, {
+      fix: 'Remove the character.',
+      details: { field: 'note' },
+    });
 }
 
 /** The time to live in milliseconds. */

@@ -156,6 +156,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
     if (isMissing(error)) return undefined;
     throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
+      fix: 'Check the permissions of the file.',
     });
   }
   const parsed = parseKeyFile(content);

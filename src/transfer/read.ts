@@ -44,6 +44,7 @@ export async function readExport(
       throw new StoaError(
         'invalid_request',
         `Line ${number}: the file continues after the last line of the export.`,
+        { fix: 'Import one export at a time, or export again.' },
       );
     } else if (typeOf(parsed) === 'stoa.end') {
       sha256 = hash.digest('hex');

@@ -5,8 +5,10 @@ import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import {
   type Action,
+  type Context,
   type Options,
   durationOption,
+  jsonOption,
   numberOption,
   pageQuery,
   textOption,
@@ -45,7 +47,7 @@ export const set: Action = async ({ connect, output }, [key, argument], options)
   const input = {
     ...placeOf(options, key),
     value: await valueOf(argument, options),
-    metadata: metadataOf(options),
+    metadata: jsonOption(options, 'metadata', '{"source": "crawler"}'),
     ttl: durationOption(options, 'ttl'),
     expiresAt: textOption(options, 'expiresAt'),
   };
@@ -109,35 +111,39 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
   output.done({ deleted }, `Deleted ${counted(deleted, 'document')}.`);
 };
 
-export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {
+export const increment: Action = async (context, [key, by = '1'], options) => {
   const amount = Number(by);
   if (by.trim() === '' || !Number.isFinite(amount))
     throw new StoaError('invalid_request', `The amount "${by}" is not a number.`, {
       fix: 'Use a number, such as 5 or -0.5.',
     });
-  const { value, version } = await (
-    await connect('created')
-  ).call('data.change', { ...placeOf(options, key), change: { increment: amount } }, conditionOf(options));
-  output.line({ key, value, version }, String(value));
+  await change(context, key, options, { increment: amount });
 };
 
-export const append: Action = async ({ connect, output }, [key, ...items], options) => {
+export const append: Action = async (context, [key, ...items], options) => {
   // Commander passes a variadic argument as one list.
-  const append = items.flat().map(parsed);
-  const { value, version } = await (
-    await connect('created')
-  ).call('data.change', { ...placeOf(options, key), change: { append } }, conditionOf(options));
-  output.line({ key, value, version }, JSON.stringify(value));
+  await change(context, key, options, { append: items.flat().map(parsed) });
 };
 
-export const patch: Action = async ({ connect, output }, [key, argument], options) => {
-  const change = await valueOf(argument, options);
-  const settings = { ...conditionOf(options), contentType: mergePatchType };
-  const { value, version } = await (
-    await connect('created')
-  ).call('data.change', { ...placeOf(options, key), change }, settings);
-  output.line({ key, value, version }, JSON.stringify(value));
+export const patch: Action = async (context, [key, argument], options) => {
+  await change(context, key, options, await valueOf(argument, options), mergePatchType);
 };
+
+async function change(
+  { connect, output }: Context,
+  key: string | undefined,
+  options: Options,
+  wanted: unknown,
+  contentType?: string,
+): Promise<void> {
+  const connection = await connect('created');
+  const input = { ...placeOf(options, key), change: wanted };
+  const { value, version } = await connection.call('data.change', input, {
+    ...conditionOf(options),
+    contentType,
+  });
+  output.line({ key, value, version }, JSON.stringify(value));
+}
 
 function conditionOf(options: Options): { ifVersion: number | undefined } {
   return { ifVersion: numberOption(options, 'ifVersion') };
@@ -184,19 +190,6 @@ function parsed(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return text;
-  }
-}
-
-function metadataOf(options: Options): Record<string, unknown> | undefined {
-  const text = textOption(options, 'metadata');
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new StoaError('invalid_request', `--metadata is not JSON: ${messageOf(error)}.`, {
-      cause: error,
-      fix: `Write it as '{"source": "crawler"}'.`,
-    });
   }
 }
 

@@ -1,8 +1,7 @@
 /** `stoa find`: searches documents, tasks and messages. */
-import { StoaError, messageOf } from '../../core/errors.js';
 import { markedText } from '../../find/excerpt.js';
 import type { FindMode } from '../../find/model.js';
-import { type Action, type Options, numberOption, textOption } from '../definitions/definition.js';
+import { type Action, jsonOption, numberOption, textOption } from '../definitions/definition.js';
 import { type Column, type Output, counted } from '../output/output.js';
 
 interface Hit {
@@ -42,7 +41,8 @@ export const find: Action = async ({ connect, output }, words, options) => {
     agent: textOption(options, 'by'),
     since: textOption(options, 'since'),
     until: textOption(options, 'until'),
-    filter: filterOption(options),
+    // The server checks that it is an object.
+    filter: jsonOption(options, 'filter', '{"status": "open"}') as Record<string, never> | undefined,
     sort: textOption(options, 'sort'),
     limit: numberOption(options, 'limit'),
     cursor: textOption(options, 'cursor'),
@@ -67,18 +67,4 @@ function placeOf({ namespace, key, room_id: roomId, room, id = '' }: Hit, output
   if (namespace !== undefined) return `${namespace}/${key ?? ''}`;
   const inRoom = room ?? (roomId === undefined ? undefined : output.id(roomId));
   return inRoom === undefined ? output.id(id) : `${inRoom}/${output.id(id)}`;
-}
-
-function filterOption(options: Options): Record<string, never> | undefined {
-  const text = textOption(options, 'filter');
-  if (text === undefined) return undefined;
-  try {
-    // The server checks that it is an object.
-    return JSON.parse(text) as Record<string, never>;
-  } catch (error) {
-    throw new StoaError('invalid_request', `--filter is not JSON: ${messageOf(error)}.`, {
-      fix: `Write it as '{"status": "open"}'.`,
-      cause: error,
-    });
-  }
 }

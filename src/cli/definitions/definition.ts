@@ -1,6 +1,6 @@
 /** The definition of a command. `main.ts` builds the parser from it and loads the code only when it runs. */
 import type { OperationName } from '../../api/call.js';
-import { StoaError } from '../../core/errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 import type { LoadedConfig } from '../../core/settings/config.js';
 import { flagOf } from '../../core/settings/settings.js';
 import type { AbsentStore, Connection } from '../connection/connection.js';
@@ -82,6 +82,25 @@ export function needed<Value>(value: Value | undefined, name: string): Value {
       fix: `Add ${flagOf(name)} with its value.`,
     });
   return value;
+}
+
+/** The JSON of a flag. `example` shows in the error how a shell takes its quotes. */
+export function jsonOption(
+  options: Options,
+  name: string,
+  example: string,
+): Record<string, unknown> | undefined {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  try {
+    // The server checks its type.
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    throw new StoaError('invalid_request', `${flagOf(name)} is not JSON: ${messageOf(error)}.`, {
+      cause: error,
+      fix: `Write it as '${example}'.`,
+    });
+  }
 }
 
 /** The options of every list. */

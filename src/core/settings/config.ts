@@ -275,7 +275,10 @@ function parseObject(content: string, path: string): Record<string, unknown> {
   try {
     parsed = JSON.parse(content);
   } catch (error) {
-    throw new StoaError('invalid_config', `${path} is not JSON: ${jsonFaultOf(error)}.`, { cause: error });
+    throw new StoaError('invalid_config', `${path} is not JSON: ${jsonFaultOf(error)}.`, {
+      cause: error,
+      fix: 'Correct the file, or use another with --config.',
+    });
   }
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed };
   throw new StoaError('invalid_config', `${path} must contain one JSON object.`);

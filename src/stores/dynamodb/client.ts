@@ -335,6 +335,7 @@ function translated(operation: string, error: unknown): DynamodbError {
   if (name === 'ValidationException' && /item size/i.test(messageOf(error)))
     return new DynamodbError('too_large', `DynamoDB rejected the item: ${messageOf(error)}`, name, {
       cause: error,
+      fix: 'Split the value over several keys, or shorten its metadata.',
     });
   if (
     name === 'CredentialsProviderError' ||

@@ -159,6 +159,7 @@ async function readState(path: string, names: Names): Promise<State | undefined>
     if (isMissing(error)) return undefined;
     throw new StoaError('invalid_request', `${path} cannot be read: ${fileReasonOf(error)}.`, {
       cause: error,
+      fix: 'Check the permissions of the file, or use another with --state.',
     });
   }
   const state = parsedState(path, text);
