@@ -1,5 +1,4 @@
 /** The operator's operations on an open home. The server and the command line both call this. */
-import type { Census } from './census.js';
 import { isAbsolute } from 'node:path';
 import type { CommitService } from '../commit/service.js';
 import type { Caller } from '../core/caller.js';
@@ -19,12 +18,9 @@ import type {
   Examination,
   ExaminedFinding,
   FamilySize,
-  HomeFacts,
   HomeStatus,
   InspectedEntry,
-  LiveServer,
   OnProgress,
-  Readiness,
 } from './model.js';
 import type { Archive, OperationsPort } from './port.js';
 
@@ -64,33 +60,6 @@ export class OperationsService {
   constructor(options: OperationsOptions) {
     this.#options = options;
     this.#port = options.port;
-  }
-
-  /** Facts that need no read, for gauges and probes. */
-  facts(): HomeFacts {
-    return this.#port.facts();
-  }
-
-  readiness(): Promise<Readiness> {
-    return this.#port.readiness();
-  }
-
-  /** Throws the reason if the home cannot work. */
-  async check(): Promise<void> {
-    await this.#port.check();
-  }
-
-  /** The servers that share the home; empty if only one server uses it. */
-  servers(): Promise<LiveServer[]> {
-    return this.#port.servers();
-  }
-
-  census(): Promise<Census> {
-    return this.#port.census();
-  }
-
-  announce(url: string): Promise<void> {
-    return this.#port.announce(url);
   }
 
   async status(): Promise<HomeStatus> {

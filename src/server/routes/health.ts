@@ -102,7 +102,7 @@ export const healthRoutes = routesOf(
     live: () => ({ status: 'ok' as const }),
     ready: async ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
-      const { writes, degraded } = await stoa.operations.readiness();
+      const { writes, degraded } = await stoa.home.operations.readiness();
       const parts = Object.keys(degraded);
       if (writes === 'ok')
         return { status: 'ok' as const, ...(parts.length > 0 && { degraded: parts, reasons: degraded }) };
@@ -111,10 +111,10 @@ export const healthRoutes = routesOf(
   },
 );
 
-async function checkHome({ operations }: Stoa): Promise<z.output<typeof checkSchema>> {
+async function checkHome({ home }: Stoa): Promise<z.output<typeof checkSchema>> {
   const startedMs = performance.now();
   try {
-    await operations.check();
+    await home.operations.check();
   } catch (error) {
     return { status: 'fail', message: messageOf(error) };
   }

@@ -6,7 +6,7 @@ import type { Stoa } from '../../index.js';
 import { version } from '../../version.js';
 import { measureTogether } from './shared-gauges.js';
 
-export function measureProcess(registry: Registry, { operations, onError }: Stoa): void {
+export function measureProcess(registry: Registry, { home, onError }: Stoa): void {
   const registers = [registry];
   new Gauge({
     name: 'stoa_build_info',
@@ -45,7 +45,7 @@ export function measureProcess(registry: Registry, { operations, onError }: Stoa
     ['stoa_process_resident_bytes', 'Memory of the process.', ({ rss }) => rss],
     ['stoa_process_heap_bytes', 'Memory of JavaScript objects.', ({ heapUsed }) => heapUsed],
   ]);
-  const { directory } = operations.facts();
+  const { directory } = home.operations.facts();
   if (directory === null) return;
   measureTogether(registry, () => statfs(directory), report, [
     [

@@ -22,12 +22,12 @@ export function measureStore(registry: Registry, stoa: Stoa): void {
   measureMessaging(measure, stoa);
   measureWaiting(measure, stoa);
   measureEmbedding(measure, stoa);
-  if (stoa.operations.facts().load !== null) measureCluster(measure, stoa);
+  if (stoa.home.operations.facts().load !== null) measureCluster(measure, stoa);
 }
 
-function measureHome(measure: Measure, { operations, changes }: Stoa): void {
+function measureHome(measure: Measure, { home, changes }: Stoa): void {
   measure(
-    () => operations.facts(),
+    () => home.operations.facts(),
     [
       ['stoa_feed_sequence', 'Newest number of the change feed, of all shards.', (facts) => facts.sequence],
       ['stoa_feed_bytes', 'Bytes of the stored change feed.', ({ feedBytes }) => feedBytes],
@@ -49,7 +49,7 @@ function measureHome(measure: Measure, { operations, changes }: Stoa): void {
     ],
   );
   measure(
-    () => operations.census(),
+    () => home.operations.census(),
     [
       ['stoa_documents', 'Documents of all users.', ({ documents }) => documents],
       [
@@ -172,9 +172,9 @@ function measureEmbedding(measure: Measure, { vectors }: Stoa): void {
 }
 
 /** Only servers with a shared home have these. */
-function measureCluster(measure: Measure, { operations }: Stoa): void {
+function measureCluster(measure: Measure, { home }: Stoa): void {
   measure(
-    () => operations.facts().load ?? undefined,
+    () => home.operations.facts().load ?? undefined,
     [
       ['stoa_pool_busy', 'Connections to PostgreSQL that are in use.', (load) => load?.pool.busy ?? 0],
       [
@@ -200,7 +200,7 @@ function measureCluster(measure: Measure, { operations }: Stoa): void {
     ],
   );
   measure(
-    () => operations.servers(),
+    () => home.operations.servers(),
     [['stoa_servers', 'Live servers that share the home.', ({ length }) => length]],
   );
 }

@@ -89,7 +89,7 @@ function traceStores(stoa: Stoa, api: OpenTelemetry): void {
     const span = tracer.startSpan('kernel.transact', { attributes });
     return (failure) => {
       // With several shards the shard of the last group is unknown.
-      if (last !== undefined && last.atMs >= startedMs && stoa.operations.facts().shards === 1)
+      if (last !== undefined && last.atMs >= startedMs && stoa.home.operations.facts().shards === 1)
         span.setAttributes({
           'stoa.group.transactions': last.group.transactions,
           'stoa.group.bytes': last.group.sizeBytes,

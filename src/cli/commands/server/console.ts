@@ -19,7 +19,7 @@ export const console: Action = async ({ connect, output }, _args, options) => {
 /** The console needs a running server. Commands without one answer in this process, which ends at once. */
 async function serverUrl(connection: Connection): Promise<string> {
   if (connection.stoa === undefined) return connection.where;
-  const servers = await connection.stoa.operations.servers();
+  const servers = await connection.stoa.home.operations.servers();
   const url = servers.find((server) => server.url !== null)?.url;
   if (typeof url === 'string') return url;
   throw new StoaError('unreachable', 'The console needs a running server, and none runs here.', {

@@ -58,7 +58,7 @@ export const up: Action = async ({ output, settings }, _args, options) => {
     const { vectors } = stoa;
     if (vectors.embedder !== null) logger.info(vectors.embedder, `embedder: ${await vectors.method()}`);
     const url = await listen(app, config);
-    await stoa.operations.announce(url);
+    await stoa.home.operations.announce(url);
     await tellAddress(output, { stoa, config, url, logger });
     settleProcess();
     const reason = await Promise.race([untilSignal(), idle]);

@@ -93,7 +93,7 @@ describe('the outbox', () => {
     try {
       await post('before');
       await gate.close();
-      await until(async () => 'redis' in (await stoa.operations.readiness()).degraded);
+      await until(async () => 'redis' in (await stoa.home.operations.readiness()).degraded);
       const first = await stoa.commit.commit(ada, both);
       expect(first).toMatchObject({ ok: true, results: [{ value: 1 }, { queued: true }] });
       expect(await post('second')).toMatchObject({ ok: true, results: [{ queued: true }] });
@@ -122,7 +122,7 @@ describe('the outbox', () => {
     try {
       await post('before');
       await gate.close();
-      await until(async () => 'redis' in (await stoa.operations.readiness()).degraded);
+      await until(async () => 'redis' in (await stoa.home.operations.readiness()).degraded);
       expect(await post('x'.repeat(3_950))).toMatchObject({ ok: true, results: [{ queued: true }] });
       await query(sql, "UPDATE commit_outbox SET created_at = created_at - interval '61 seconds'");
     } finally {
