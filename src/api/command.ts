@@ -45,13 +45,11 @@ export interface CommandHint {
   needsFlag?: true;
   /**
    * For an answer that is a list: its columns, and the text for an empty list. A column shows a field, a
-   * member of it (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list if it is not
-   * `items`.
+   * member of it (`scopes.write`), or several (`{agents}/{agents_max}`).
    */
   table?: {
     columns: Readonly<Record<string, string>>;
     empty: string;
-    items?: string;
     /** `--tail` turns the list around. */
     newestFirst?: boolean;
     /** Fields with an id that people see as the name of its record, and the operation that reads this record. */

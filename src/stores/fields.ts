@@ -1,4 +1,5 @@
 /** Documents of stores that return them as JSON objects with the seed's fields. */
+import { StoaError } from '../core/errors.js';
 import { msOf, normaliseTime } from '../datastore/documents/times.js';
 import type { KeySummary, Scope } from '../datastore/model.js';
 
@@ -22,4 +23,15 @@ export function storedSummary({ key, version, sizeBytes, updatedAt }: Fields): K
     sizeBytes,
     updatedAt: normaliseTime(updatedAt),
   };
+}
+
+/** Names the document in an error about its stored fields. */
+export function naming<Result>(document: string, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof StoaError)) throw error;
+    const { code, message, details } = error;
+    throw new StoaError(code, `${document}: ${message}`, { cause: error, ...(details && { details }) });
+  }
 }

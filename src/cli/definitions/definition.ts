@@ -61,19 +61,16 @@ export function listOption(options: Options, name: string): string[] | undefined
 }
 
 /** A whole number, or a usage error that names the flag. */
-export function numberOption(options: Options, name: string): number | undefined {
+export function numberOption(options: Options, name: string, digits = /^\d{1,15}$/): number | undefined {
   const text = textOption(options, name);
   if (text === undefined) return undefined;
-  if (/^\d{1,15}$/.test(text)) return Number(text);
+  if (digits.test(text)) return Number(text);
   throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, got "${text}".`);
 }
 
 /** A whole number that may be negative. */
 export function signedOption(options: Options, name: string): number | undefined {
-  const text = textOption(options, name);
-  if (text === undefined) return undefined;
-  if (/^-?\d{1,15}$/.test(text)) return Number(text);
-  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, got "${text}".`);
+  return numberOption(options, name, /^-?\d{1,15}$/);
 }
 
 export function needed<Value>(value: Value | undefined, name: string): Value {

@@ -192,10 +192,10 @@ function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown
     const columns = Object.entries(table.columns).map(
       ([heading, field]) => [heading, (item: Fields) => cellOf(item, field)] as const,
     );
-    const found = value[table.items ?? 'items'] as Fields[]; // The hint names a list.
+    const found = value['items'] as Fields[]; // The hint is of a list.
     const items = isReversed ? found.toReversed() : found;
     const takesCursor = flags.some(([field]) => field === 'cursor');
-    const isWhole = table.items === undefined && (output.json || takesCursor);
+    const isWhole = output.json || takesCursor;
     output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields), table.folds);
   } else output.value(shows === undefined || output.json ? value : (value[shows] as object));
   if (note !== undefined) output.say(filled(note, value));

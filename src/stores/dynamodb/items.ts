@@ -4,6 +4,7 @@ import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datast
 import { fromSeedFields } from '../../datastore/documents/seed-document.js';
 import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
+import { naming } from '../fields.js';
 import { scopeOf } from '../owners.js';
 import { documentTooLarge } from '../too-large.js';
 import { type WriteIds, earlierThan } from '../write-ids.js';
@@ -134,15 +135,7 @@ export function fromItem(item: Item): DocumentRecord {
     metadata:
       isOurs && metadataJson?.S !== undefined ? (JSON.parse(metadataJson.S) as JsonObject) : plain(metadata),
   };
-  try {
-    return fromSeedFields(fields, valueJson);
-  } catch (error) {
-    if (!(error instanceof StoaError)) throw error;
-    throw new StoaError(error.code, `Item "${item['_id']?.S ?? ''}": ${error.message}`, {
-      cause: error,
-      ...(error.details !== undefined && { details: error.details }),
-    });
-  }
+  return naming(`Item "${item['_id']?.S ?? ''}"`, () => fromSeedFields(fields, valueJson));
 }
 
 /** An entry of the index by scope and key; a document of another program has no version. */

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, JsonValue, KeySummary, Scope } from '../../datastore/model.js';
 import { fromSeedFields } from '../../datastore/documents/seed-document.js';
-import { StoaError } from '../../core/errors.js';
-import { storedSummary } from '../fields.js';
+import { naming, storedSummary } from '../fields.js';
 import { documentTooLarge } from '../too-large.js';
 import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';
@@ -98,23 +97,10 @@ export function fromFields(fields: Fields): DocumentRecord {
   const { value, metadataJson, ...rest } = fields;
   const plain = Object.fromEntries(Object.entries(rest).map(([name, field]) => [name, toJson(field)]));
   if (ours && typeof metadataJson === 'string') plain['metadata'] = JSON.parse(metadataJson) as JsonObject;
-  try {
-    return fromSeedFields(
-      plain,
-      ours && typeof value === 'string'
-        ? value
-        : value === undefined
-          ? undefined
-          : JSON.stringify(toJson(value)),
-    );
-  } catch (error) {
-    if (!(error instanceof StoaError)) throw error;
-    throw new StoaError(
-      error.code,
-      `Document "${String(fields['_id'] ?? fields['key'])}": ${error.message}`,
-      { cause: error, ...(error.details !== undefined && { details: error.details }) },
-    );
-  }
+  const isText = ours && typeof value === 'string';
+  const text = isText ? value : value === undefined ? undefined : JSON.stringify(toJson(value));
+  const name = String(fields['_id'] ?? fields['key']);
+  return naming(`Document "${name}"`, () => fromSeedFields(plain, text));
 }
 
 /** Undefined if the size is not stored and the value must be measured. */
