@@ -37,7 +37,7 @@ const makers: {
   readonly [Op in Part['op']]: (
     steps: CommitSteps,
     place: Place,
-    operation: Extract<Part, { op: Op }>,
+    fields: Omit<Extract<Part, { op: Op }>, 'op'>,
   ) => Step<unknown>;
 } = {
   'data.set': (
@@ -61,40 +61,42 @@ const makers: {
       .map(({ key, version, sizeBytes, updatedAt, created }) =>
         modified.counted(index, { key, version, sizeBytes, updatedAt, created }),
       ),
-  'agent.create': ({ registry }, { caller }, { op: _, ...input }) => registry.createAgent(caller, input),
-  'agent.update': ({ registry }, { caller }, { op: _, agent_id, if_version: ifVersion, fence, ...input }) =>
+  'agent.create': ({ registry }, { caller }, input) => registry.createAgent(caller, input),
+  'agent.update': ({ registry }, { caller }, { agent_id, if_version: ifVersion, fence, ...input }) =>
     registry.updateAgent(fenced(caller, fence), agent_id, input, { ifVersion }),
-  'agent.heartbeat': ({ registry }, { caller }, { op: _, agent_id, fence, ...input }) =>
+  'agent.heartbeat': ({ registry }, { caller }, { agent_id, fence, ...input }) =>
     registry.heartbeat(fenced(caller, fence), agent_id, input),
-  'session.update': ({ workspaces }, { caller }, { op: _, session_id, if_version: ifVersion, ...input }) =>
+  'session.update': ({ workspaces }, { caller }, { session_id, if_version: ifVersion, ...input }) =>
     workspaces.updateSession(caller, session_id, input, ifVersion),
-  'task.create': ({ workspaces }, { caller }, { op: _, session_id, ...input }) =>
+  'task.create': ({ workspaces }, { caller }, { session_id, ...input }) =>
     workspaces.createTask(caller, session_id, input),
-  // The caller is this agent already.
-  'task.claim': ({ workspaces }, { caller }, { op: _, project_id, agent_id: _agent, ...input }) =>
-    workspaces.claimNow(caller, project_id, input),
+  'task.claim': ({ workspaces }, { caller }, { project_id, ...fields }) => {
+    // The caller is this agent already.
+    const { agent_id: _, ...input } = fields;
+    return workspaces.claimNow(caller, project_id, input);
+  },
   'task.heartbeat': ({ workspaces }, { caller }, { task_id, fence }) =>
     workspaces.heartbeatTask(caller, task_id, { fence }),
-  'task.complete': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+  'task.complete': ({ workspaces }, { caller }, { task_id, ...input }) =>
     workspaces.completeTask(caller, task_id, input),
-  'task.fail': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+  'task.fail': ({ workspaces }, { caller }, { task_id, ...input }) =>
     workspaces.failTask(caller, task_id, input),
-  'task.ask': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+  'task.ask': ({ workspaces }, { caller }, { task_id, ...input }) =>
     workspaces.askQuestion(caller, task_id, input),
-  'task.answer': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+  'task.answer': ({ workspaces }, { caller }, { task_id, ...input }) =>
     workspaces.answerQuestion(caller, task_id, input),
-  'task.cancel': ({ workspaces }, { caller }, { op: _, task_id, ...input }) =>
+  'task.cancel': ({ workspaces }, { caller }, { task_id, ...input }) =>
     workspaces.cancelTask(caller, task_id, input),
-  'lock.acquire': ({ locks }, { caller }, { op: _, name, ...input }) =>
+  'lock.acquire': ({ locks }, { caller }, { name, ...input }) =>
     locks.acquire(caller, name, input).map(({ lock }) => lock),
-  'lock.release': ({ locks }, { caller }, { op: _, name, ...input }) => locks.release(caller, name, input),
+  'lock.release': ({ locks }, { caller }, { name, ...input }) => locks.release(caller, name, input),
 };
 
 /** The step of an operation, for every operation but messages. */
-export function stepOf(steps: CommitSteps, place: Place, operation: Part): Step<unknown> {
-  // The name of the operation selects the maker for its type.
-  const make = makers[operation.op] as (steps: CommitSteps, place: Place, operation: Part) => Step<unknown>;
-  return make(steps, place, operation);
+export function stepOf(steps: CommitSteps, place: Place, { op, ...fields }: Part): Step<unknown> {
+  // The name of the operation selects the maker for its fields.
+  const make = makers[op] as (steps: CommitSteps, place: Place, fields: object) => Step<unknown>;
+  return make(steps, place, fields);
 }
 
 export function stepOfCheck(
