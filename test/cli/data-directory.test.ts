@@ -14,6 +14,10 @@ import { type Agent, useServedProgram } from './served.js';
 
 const { stoa, up, path, data, run } = useServedProgram();
 
+const settings = (): never => {
+  throw new Error('This command reads its settings before it asks for a connection.');
+};
+
 describe('without a server', () => {
   test('a server waits for a running command that has the directory, but not for another server', async () => {
     const own = path('busy');
@@ -146,7 +150,7 @@ describe('a mistyped directory', () => {
       try {
         await (
           await load()
-        )({ output, globals: { user: 'ada' }, connect }, values, {
+        )({ output, globals: { user: 'ada' }, settings, connect }, values, {
           yes: true,
           fence: '1',
           email: 'a@b.example',

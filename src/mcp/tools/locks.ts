@@ -1,5 +1,4 @@
 /** The tool for advisory locks. */
-import { given } from '../../core/given.js';
 import { z } from 'zod';
 import { cursor, limit, nextCursor } from './fields.js';
 import { defineTool } from '../tool.js';

@@ -1,5 +1,4 @@
 /** The tools for tasks of a project, which are claimed with a lease. */
-import { given } from '../../core/given.js';
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
