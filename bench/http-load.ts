@@ -74,7 +74,7 @@ export async function warmUp<Server extends Measured>(load: Asked<Server>, serve
   for (let answered = 0; answered < warmUpRequests;) answered += (await rates(load, server)).answered;
 }
 
-/** Keeps every connection busy with one request at a time. */
+/** Keeps every connection busy with one request at a time. Work that the server does after its answers counts too. */
 export async function rates<Server extends Measured>(
   { request, connections, sleepless = false }: Asked<Server>,
   server: Server,
@@ -82,6 +82,7 @@ export async function rates<Server extends Measured>(
   const { port } = new URL(server.url);
   const state = { answered: 0, running: true };
   const next = () => request(server, state.answered);
+  await server.settle?.();
   const startedCpuUs = await server.cpuUs();
   const startedMs = performance.now();
   if (sleepless) stayAwake(state);
@@ -90,6 +91,7 @@ export async function rates<Server extends Measured>(
   await Promise.all(ends);
   clearTimeout(stop);
   const byClock = (state.answered / (performance.now() - startedMs)) * 1_000;
+  await server.settle?.();
   return {
     answered: state.answered,
     byClock,

@@ -8,6 +8,7 @@ import { openStoa } from '../src/index.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';
+import { fileWords } from './file-words.js';
 import { close, openFilled, owner } from './tasks-set.js';
 
 /** More than can be claimed while it is measured. */
@@ -22,10 +23,10 @@ export interface Served {
 }
 
 const [, , kind, argument = ''] = process.argv;
-if (kind === 'stoa' || kind === 'bare')
-  serve(kind === 'stoa' ? await serveStoa(argument) : await serveBare(JSON.parse(argument) as Served));
+if (kind === 'stoa') await serveStoa(argument);
+else if (kind === 'bare') serve(await serveBare(JSON.parse(argument) as Served));
 
-async function serveStoa(data: string): Promise<Served> {
+async function serveStoa(data: string): Promise<void> {
   const set = await openFilled(data, 'lmdb', tasks);
   const path = `/v1/projects/${set.projectId}/tasks/claim`;
   await close(set);
@@ -34,7 +35,8 @@ async function serveStoa(data: string): Promise<Served> {
   const url = await createApp(stoa).listen({ port: 0, host: '127.0.0.1' });
   const { token } = await stoa.identity.createToken(operatorCaller(), owner, {}, null);
   const answer = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
-  return { url, path, token, body: await answer.text() };
+  const served: Served = { url, path, token, body: await answer.text() };
+  serve(served, () => fileWords(stoa));
 }
 
 async function serveBare(stoa: Served): Promise<Served> {
