@@ -82,7 +82,7 @@ export class SharedWrites {
     return { documents, created, operations, characters, ...outcome };
   }
 
-  /** After the request that is under way, because the next checkpoint follows it and takes along what waits. */
+  /** After the request that is under way, because the next checkpoint follows it and includes what waits. */
   #schedule(): void {
     if (this.#waiting.length > 0)
       this.#timer ??= setTimeout(() => this.#sendWaiting(), this.#underWay > 0 ? waitMsMax : 0);

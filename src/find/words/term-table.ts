@@ -164,7 +164,7 @@ export class TermTable {
   }
 }
 
-/** Another one in each process, so that nobody can choose words that share their slots. */
+/** Differs from process to process: no one can choose words that share their slots. */
 const seed = randomInt(2 ** 31);
 
 function mixed(hash: number, byte: number): number {

@@ -1,6 +1,6 @@
 /**
  * A graph over the vectors of one namespace. It only proposes documents: their rows decide whether they are
- * found, and with which score. So it never removes a vector. A row that is gone is not proposed any more.
+ * found, and with which score. So it never removes a vector. A row that is gone is no longer proposed.
  */
 import { cosineOf } from '../../../../../find/vectors/similarity.js';
 import type { Usearch, UsearchIndex } from './usearch.js';
