@@ -38,6 +38,9 @@ export function userCaller(user: string, changes: Partial<Caller> = {}): Caller 
   return { ...operatorCaller(user), kind: 'user', ...changes };
 }
 
+/** An agent of a user, for the suites of tasks. */
+export const ada = userCaller('ada', { agent: 'worker-1' });
+
 export interface Place {
   workspaceId: string;
   projectId: string;

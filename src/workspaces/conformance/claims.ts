@@ -6,7 +6,7 @@ import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, refusals } from '../../core/test-runner.js';
 import type { Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
 
 export function claimTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -17,7 +17,6 @@ export function claimTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
 
     beforeAll(async () => {
       // Small steps, so that bulk work needs several of them.

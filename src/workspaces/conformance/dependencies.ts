@@ -1,7 +1,7 @@
 /** Tasks that depend on other tasks, on every backend. */
 import { type TestRunner, refusals } from '../../core/test-runner.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, makeTasks, readyTasks } from './bench.js';
 
 export function dependencyTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -12,7 +12,6 @@ export function dependencyTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
 
     beforeAll(async () => {
       // Small steps, so that bulk work needs several of them.

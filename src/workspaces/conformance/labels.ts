@@ -3,7 +3,7 @@ import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually, refusals } from '../../core/test-runner.js';
 import type { Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, userCaller } from './bench.js';
 
 export function labelTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -14,7 +14,6 @@ export function labelTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
 
     beforeAll(async () => {
       bench = await open({ taskLabelsMax: 3, taskLabelBytesMax: 8, claimLabelsMax: 4 });

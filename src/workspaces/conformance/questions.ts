@@ -2,7 +2,7 @@
 import { type TestRunner, refusals } from '../../core/test-runner.js';
 import type { Claim } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, userCaller } from './bench.js';
 
 export function questionTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -13,7 +13,6 @@ export function questionTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
     const person = userCaller('ada', { agent: 'person' });
 
     beforeAll(async () => {

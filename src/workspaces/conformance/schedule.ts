@@ -2,7 +2,7 @@
 import { type TestRunner, refusals } from '../../core/test-runner.js';
 import type { Claim, Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace } from './bench.js';
 
 export function scheduleTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -15,7 +15,6 @@ export function scheduleTests(
     let service: WorkspacesService;
     /** How far the tests have moved the clock. */
     let passedSeconds = 0;
-    const ada = userCaller('ada', { agent: 'worker-1' });
 
     beforeAll(async () => {
       bench = await open();

@@ -1,6 +1,6 @@
 /** What each verb leaves in a task and in its lease, and what it refuses, on every backend. */
 import { type TestRunner, refusals } from '../../core/test-runner.js';
-import { type Bench, type OpenBench, makePlace, readyTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, readyTasks, userCaller } from './bench.js';
 import type { WorkspacesService } from '../service.js';
 
 export function taskRuleTests(
@@ -12,7 +12,6 @@ export function taskRuleTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
     const person = userCaller('ada', { agent: 'person' });
     const { claimOne, readyIds } = readyTasks(() => service, ada);
 

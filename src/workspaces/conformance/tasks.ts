@@ -3,7 +3,7 @@ import { type TestRunner, refusals } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
 import { encodeCursor } from '../../core/paging.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, ada, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
 
 export function taskTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -14,7 +14,6 @@ export function taskTests(
     const refused = refusals(expect);
     let bench: Bench;
     let service: WorkspacesService;
-    const ada = userCaller('ada', { agent: 'worker-1' });
 
     beforeAll(async () => {
       // Small steps, so that bulk work needs several of them.

@@ -20,8 +20,7 @@ const blocksPerRead = 16;
 
 export class SegmentReader {
   /**
-   * By the key of the segment. A catalog never changes, and is dropped with its segment, for a later revision or for
-   * others. Without it every search would decode the catalogs again.
+   * By the key of the segment. A catalog is dropped with its segment, for a later revision, or when the cache is full. Without it every search would decode the catalogs again.
    */
   readonly #catalogs: LRUCache<string, { readonly catalog: Catalog; readonly revision: number }>;
 
