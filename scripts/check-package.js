@@ -108,7 +108,7 @@ function checkMetadata() {
 
 function checkFiles() {
   const allowed =
-    /^(assets\/|firestore\.indexes\.json$|llms\.txt$|bundle\/|dist\/|docs\/|package\.json$|README\.md$|CHANGELOG\.md$|LICENSE$)/;
+    /^(assets\/|bin\/|firestore\.indexes\.json$|llms\.txt$|bundle\/|dist\/|docs\/|package\.json$|README\.md$|CHANGELOG\.md$|LICENSE$)/;
   for (const file of shipped) {
     if (!allowed.test(file)) complain(`${file} would be shipped.`);
     if (/\.test\.|\.tsbuildinfo$|(?<!\.d)\.ts$/.test(file))
