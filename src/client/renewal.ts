@@ -8,19 +8,6 @@ export class LostEvent extends Event {
   }
 }
 
-/** A later renewal may succeed after these errors. */
-const passing: ReadonlySet<string> = new Set([
-  'unreachable',
-  'overloaded',
-  'closed',
-  'rate_limited',
-  'writes_stopped',
-  'disk_full',
-  'backend_unavailable',
-  'engine',
-  'internal',
-]);
-
 /**
  * A time of this machine from which a lease just given has its whole life; undefined if the lease has ended. The server
  * may have waited before it gave the lease, so an answer that took long is followed by a renewal.
@@ -94,7 +81,7 @@ export class Renewal extends EventTarget {
         error instanceof StoaError
           ? error
           : new StoaError('internal', 'The lease could not be renewed.', { cause: error });
-      if (passing.has(reason.code)) this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);
+      if (reason.passes !== undefined) this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);
       else this.#lose(reason);
     }
   }

@@ -7,6 +7,8 @@ interface ErrorKind {
   readonly exit: number;
   /** The RFC 9457 title: the same words for every occurrence of the code. */
   readonly title: string;
+  /** Whether the same request may succeed later: shortly, or when the server was repaired. */
+  readonly passes?: 'shortly' | 'repaired';
 }
 
 /** Every code that Stoa returns. The comment of a code says when it is returned. */
@@ -70,25 +72,30 @@ export const errorKinds = {
     title: 'The answer to this Idempotency-Key was not kept',
   },
   /** A rate limit is used up. */
-  rate_limited: { status: 429, exit: 6, title: 'Too many requests' },
+  rate_limited: { status: 429, exit: 6, passes: 'shortly', title: 'Too many requests' },
   /** A fault in Stoa. The log has the details under the request id. */
-  internal: { status: 500, exit: 1, title: 'Something went wrong inside the server' },
+  internal: { status: 500, exit: 1, passes: 'repaired', title: 'Something went wrong inside the server' },
   /** The storage engine reported a failure that has no better code. */
-  engine: { status: 500, exit: 1, title: 'The storage engine reported a failure' },
+  engine: { status: 500, exit: 1, passes: 'repaired', title: 'The storage engine reported a failure' },
   /** An optional package that the configuration needs is not installed. */
   missing_package: { status: 500, exit: 1, title: 'A package that the configuration needs is not installed' },
   /** The configured backend cannot do this. */
   unsupported: { status: 501, exit: 1, title: 'The configured backend cannot do this' },
   /** Too many transactions wait for the disk. */
-  overloaded: { status: 503, exit: 6, title: 'Too much work is waiting' },
+  overloaded: { status: 503, exit: 6, passes: 'shortly', title: 'Too much work is waiting' },
   /** A commit or fsync failed: writes are refused, reads continue. */
-  writes_stopped: { status: 503, exit: 6, title: 'Writes are stopped' },
+  writes_stopped: { status: 503, exit: 6, passes: 'repaired', title: 'Writes are stopped' },
   /** The disk, or the memory of Redis, is full: this write was refused; the next write is attempted again. */
-  disk_full: { status: 503, exit: 6, title: 'There is no space left' },
+  disk_full: { status: 503, exit: 6, passes: 'repaired', title: 'There is no space left' },
   /** A database server that a backend needs does not answer. */
-  backend_unavailable: { status: 503, exit: 6, title: 'The database behind this does not answer' },
+  backend_unavailable: {
+    status: 503,
+    exit: 6,
+    passes: 'shortly',
+    title: 'The database behind this does not answer',
+  },
   /** The server or store is closing. */
-  closed: { status: 503, exit: 6, title: 'The server is stopping' },
+  closed: { status: 503, exit: 6, passes: 'shortly', title: 'The server is stopping' },
   /** Another process owns the data directory; the message names it. */
   locked: { status: 503, exit: 5, title: 'Another process owns the data directory' },
   /** The data was written by a newer version of Stoa. */
@@ -100,7 +107,7 @@ export const errorKinds = {
   /** A flag, variable or configuration value is unknown or wrong. */
   invalid_config: { status: 500, exit: 2, title: 'The configuration is not valid' },
   /** No server answers at the address. */
-  unreachable: { status: 503, exit: 6, title: 'The server does not answer' },
+  unreachable: { status: 503, exit: 6, passes: 'shortly', title: 'The server does not answer' },
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;
@@ -137,6 +144,12 @@ export class StoaError extends Error {
 
   get title(): string {
     return errorKinds[this.code].title;
+  }
+
+  /** Whether the same request may succeed later: shortly, or when the server was repaired. */
+  get passes(): ErrorKind['passes'] {
+    const kind: ErrorKind = errorKinds[this.code];
+    return kind.passes;
   }
 }
 

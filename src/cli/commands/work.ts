@@ -15,8 +15,6 @@ const waitSeconds = 300;
 /** After the first signal, a running command has this long to end by itself. */
 const graceSecondsDefault = 30;
 const reconnectMs = 2_000;
-/** The server may be back soon. */
-const passing: ReadonlySet<string> = new Set(['unreachable', 'overloaded', 'closed', 'backend_unavailable']);
 
 /** How a task ended for this worker. */
 interface Report {
@@ -114,7 +112,7 @@ async function nextClaim(
     return await stoa.tasks.claim(project, settings);
   } catch (error) {
     if (settings.signal?.aborted === true) return null;
-    if (!(error instanceof StoaError && passing.has(error.code))) throw error;
+    if (!(error instanceof StoaError) || error.passes === undefined) throw error;
     onOutage(error);
     await sleep(reconnectMs, undefined, { signal: settings.signal }).catch(() => undefined);
     return null;
@@ -169,11 +167,11 @@ async function perform(
     try {
       return await reportOf(claim, ended, { isStopped: stops.running.aborted, retry });
     } catch (error) {
-      const code = error instanceof StoaError ? error.code : 'internal';
-      if (passing.has(code)) {
+      if (error instanceof StoaError && error.passes !== undefined) {
         await sleep(reconnectMs);
         continue;
       }
+      const code = error instanceof StoaError ? error.code : undefined;
       claim.abandon();
       if (code === 'conflict') return await leaveToAnswer(stoa, claim, ended);
       if (code === 'fenced' || code === 'not_found') return { status: 'lost', how: messageOf(error) };

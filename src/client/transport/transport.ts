@@ -30,8 +30,6 @@ export interface TransportOptions {
 const retryDelayMsMax = 5_000;
 /** The server refuses with these codes before it does anything. */
 const refusedUntouched: ReadonlySet<string> = new Set(['rate_limited', 'overloaded', 'closed']);
-/** A later attempt may succeed after these errors. */
-const passing: ReadonlySet<string> = new Set([...refusedUntouched, 'backend_unavailable', 'unreachable']);
 
 export class Transport {
   readonly #options: TransportOptions;
@@ -154,7 +152,7 @@ export class Transport {
 function mayRepeat({ repeatable, body }: CallRequest, error: StoaError): boolean {
   // A stream can be read only once.
   if (body instanceof ReadableStream) return false;
-  return refusedUntouched.has(error.code) || (passing.has(error.code) && repeatable);
+  return refusedUntouched.has(error.code) || (error.passes === 'shortly' && repeatable);
 }
 
 /** The time that the server asks for, or twice the previous time, with a random part. */

@@ -6,8 +6,6 @@ import type { ServerEvent } from '../transport/server-events.js';
 import type { Transport } from '../transport/transport.js';
 
 const reconnectMsMax = 5_000;
-/** The server is unreachable, or reports that it cannot serve now. */
-const passing: ReadonlySet<string> = new Set(['unreachable', 'closed', 'backend_unavailable']);
 /** The server has too many readers. A reader that was connected before tries again. */
 const crowded: ReadonlySet<string> = new Set(['overloaded', 'rate_limited']);
 
@@ -35,7 +33,7 @@ export async function* reconnecting(
     } catch (error) {
       if (signal.aborted) return;
       // A broken connection throws an error of the runtime. A StoaError with another code is final.
-      if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code)))
+      if (error instanceof StoaError && (error.passes !== 'shortly' || (!wasIn && crowded.has(error.code))))
         throw error;
       reason = error;
     }

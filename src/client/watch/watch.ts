@@ -152,10 +152,7 @@ export async function untilAnswered<Answer>(
     try {
       return await ask();
     } catch (error) {
-      const passes =
-        error instanceof StoaError &&
-        ['unreachable', 'closed', 'overloaded', 'rate_limited', 'backend_unavailable'].includes(error.code);
-      if (signal.aborted || !passes) throw error;
+      if (signal.aborted || !(error instanceof StoaError) || error.passes !== 'shortly') throw error;
       await pause(failures, signal);
     }
   }

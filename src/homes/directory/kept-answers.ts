@@ -58,8 +58,8 @@ export function keepStart(tx: Transaction, user: Buffer, idempotency: Idempotenc
 }
 
 /**
- * Stores the answer to a request that a store has carried out. Of a large answer only the fact is stored,
- * because the write cannot be undone.
+ * Stores the answer to a request that a store has carried out. The write cannot be undone, so of a large answer only
+ * the fact is stored, and no quota refuses it.
  */
 export function keepEnd(
   tx: Transaction,
@@ -70,7 +70,7 @@ export function keepEnd(
 ): void {
   const whole = { results: [...results] };
   const isLarge = encoded(tx, user, idempotency, whole).length > limits.idempotencyAnswerBytesMax;
-  put(tx, user, idempotency, isLarge ? { withheld: 'size' } : whole, limits);
+  put(tx, user, idempotency, isLarge ? { withheld: 'size' } : whole);
 }
 
 /** Removes the answer. The key is free again. */
@@ -89,15 +89,16 @@ function put(
   user: Buffer,
   idempotency: Idempotency,
   answer: Pick<KeptAnswer, 'results' | 'withheld'>,
-  limits: Limits,
+  /** Checked if they are given. */
+  limits?: Limits,
 ): void {
   const value = encoded(tx, user, idempotency, answer);
-  checkAnswerBytes(value.length, limits);
+  if (limits !== undefined) checkAnswerBytes(value.length, limits);
   const key = rowKey(idempotency);
   const bytesBefore = keptBytes(tx, user);
   const replaced = tx.get(families.idempotency, key)?.length ?? 0;
   const bytes = bytesBefore - replaced + value.length;
-  if (hasQuota(limits)) {
+  if (limits !== undefined && hasQuota(limits)) {
     const usage = readUsage(tx, user);
     checkQuota(
       { ...usage, sizeBytes: usage.sizeBytes + bytesBefore },

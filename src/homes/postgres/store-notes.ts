@@ -45,7 +45,7 @@ export class PostgresStoreNotes implements StoreNotes {
     this.#writer.transact(async (work) => {
       work.announce(...changes.map((change) => byAgent(change, caller.agent)));
       await putStoreEntries(work, documents, note);
-      if (kept !== null) await endAnswer(work, caller, kept.idempotency, kept.results);
+      if (kept !== null) endAnswer(work, caller, kept.idempotency, kept.results);
       if (isLast && note !== null) removeNote(work, note);
     });
 

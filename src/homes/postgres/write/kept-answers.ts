@@ -98,17 +98,17 @@ export function beginAnswer(work: Work, caller: Caller, idempotency: Idempotency
 }
 
 /**
- * Keeps the answer to a request that a store has carried out. Of a large answer only the fact is kept,
- * because the write cannot be undone.
+ * Keeps the answer to a request that a store has carried out. The write cannot be undone, so of a large answer only the
+ * fact is kept, and no quota refuses it.
  */
 export function endAnswer(
   work: Work,
   caller: Pick<Caller, 'user'>,
   idempotency: Idempotency,
   results: readonly unknown[],
-): Promise<void> {
+): void {
   const isLarge = Buffer.byteLength(JSON.stringify(results)) > work.limits.idempotencyAnswerBytesMax;
-  return putAnswer(work, caller, idempotency, isLarge ? 'size' : results);
+  sendAnswer(work, caller, idempotency, isLarge ? 'size' : results);
 }
 
 /** Removes the answer. The key is free again. */
@@ -118,16 +118,26 @@ export async function dropAnswer(sql: Queryable, { user }: Caller, idempotency: 
 
 async function putAnswer(
   work: Work,
-  { user }: Pick<Caller, 'user'>,
+  caller: Pick<Caller, 'user'>,
   idempotency: Idempotency,
   answer: readonly unknown[] | Withheld,
   documentsOf: DocumentsOf = documentsElsewhere,
 ): Promise<void> {
+  const sizeBytes = typeof answer === 'string' ? 0 : Buffer.byteLength(JSON.stringify(answer));
+  checkAnswerBytes(sizeBytes, work.limits);
+  if (hasQuota(work.limits)) await checkAnswerQuota(work, caller.user, sizeBytes, documentsOf);
+  sendAnswer(work, caller, idempotency, answer);
+}
+
+function sendAnswer(
+  work: Work,
+  { user }: Pick<Caller, 'user'>,
+  idempotency: Idempotency,
+  answer: readonly unknown[] | Withheld,
+): void {
   const [results, withheld] =
     typeof answer === 'string' ? ([null, answer] as const) : ([JSON.stringify(answer), null] as const);
   const sizeBytes = Buffer.byteLength(results ?? '');
-  checkAnswerBytes(sizeBytes, work.limits);
-  if (hasQuota(work.limits)) await checkAnswerQuota(work, user, sizeBytes, documentsOf);
   work.send(
     `INSERT INTO kept_answers (user_id, key, fingerprint, results, withheld, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 second')
