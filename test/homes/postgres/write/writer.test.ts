@@ -157,9 +157,9 @@ it('a request whose effects are in a store beside the home is noted from its beg
   await expect(findAnswer(sql, ada, beside)).rejects.toMatchObject({ code: 'idempotency_unrepeatable' });
   await dropAnswer(sql, ada, beside);
   expect(await findAnswer(sql, ada, beside)).toBeUndefined();
-  await act((work) => endAnswer(work, ada, beside, [{ version: 1 }]));
+  await act(async (work) => endAnswer(work, ada, beside, [{ version: 1 }]));
   expect(await findAnswer(sql, ada, beside)).toEqual([{ version: 1 }]);
-  await act((work) => endAnswer(work, ada, beside, ['x'.repeat(limits.idempotencyAnswerBytesMax)]));
+  await act(async (work) => endAnswer(work, ada, beside, ['x'.repeat(limits.idempotencyAnswerBytesMax)]));
   await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to store');
 });
 
