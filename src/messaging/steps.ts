@@ -211,7 +211,9 @@ export class MessagingSteps {
   /** The owner and the operator; of a public room, also the user whose agent created it. */
   async #requireManager(caller: Caller, room: Room): Promise<void> {
     if (room.id === globalRoomId)
-      throw new StoaError('forbidden', 'The global room cannot be changed or deleted.');
+      throw new StoaError('forbidden', 'The global room cannot be changed or deleted.', {
+        fix: 'Use a room of your own.',
+      });
     requireWriteScope(caller);
     if (caller.kind === 'operator' || (room.owner !== null && room.owner === caller.user)) return;
     const creator = room.createdBy === null ? undefined : await this.#options.port.identity(room.createdBy);

@@ -1,11 +1,15 @@
 import { access, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createServer, request as ask } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { builtProgram } from '../servers/shared.js';
-import { useProgram } from './program.js';
+import { type RunningServer, useProgram } from './program.js';
 import { eventually } from '../until.js';
 
 const { follow, stoa, up, path } = useProgram();
+let server: RunningServer;
 let common: string[];
 let client: Stoa;
 let project: string;
@@ -18,7 +22,7 @@ interface Line {
 }
 
 beforeAll(async () => {
-  const server = await up(path('data'));
+  server = await up(path('data'));
   client = new Stoa({ url: server.url, token: server.token, user: 'ada' });
   const workspace = await client.workspaces.create({ name: 'site' });
   project = (await client.projects.create(workspace.id, { name: 'api' })).id;
@@ -53,6 +57,38 @@ describe('stoa work', { timeout: 120_000 }, () => {
       { task: later.id, status: 'completed', how: 'exit status 0' },
     ]);
     await client.tasks.delete(other.id);
+  });
+
+  test('reports a task after errors that may pass', async () => {
+    const task = await client.tasks.create(session, { command: 'echo kept' });
+    const errors = ['disk_full', 'rate_limited'];
+    const proxy = createServer((incoming, outgoing) => {
+      const code = incoming.url?.endsWith('/complete') === true ? errors.pop() : undefined;
+      if (code !== undefined) {
+        incoming.resume();
+        outgoing.writeHead(code === 'disk_full' ? 503 : 429, { 'content-type': 'application/problem+json' });
+        outgoing.end(JSON.stringify({ code, title: code, detail: `${code} for a test.` }));
+        return;
+      }
+      const { method, headers } = incoming;
+      const onward = ask(new URL(incoming.url ?? '/', server.url), { method, headers }, (answer) => {
+        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(outgoing);
+      });
+      incoming.pipe(onward);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const flags = ['--url', url, '--user', 'ada', '--agent', 'worker-1', '--json'];
+    const worker = follow(['work', project, '--once', ...flags, '--', 'sh'], {
+      environment: { STOA_TOKEN: server.token },
+    });
+    expect([await worker.ended(), worker.stderr()]).toEqual([0, expect.any(String)]);
+    expect([await client.tasks.get(task.id), errors]).toMatchObject([
+      { status: 'completed', output: 'kept\n' },
+      [],
+    ]);
+    proxy.close();
   });
 
   test('gives the task back when it is stopped before the command has ended', async () => {

@@ -307,7 +307,7 @@ function failureOfAnswer(status: number, body: unknown): StoaError {
     status === 401 ? 'unauthenticated' : status === 403 ? 'forbidden' : 'unreachable',
     typeof detail === 'string' ? detail : `The server answered ${status}.`,
     {
-      ...(typeof fix === 'string' && { fix }),
+      fix: typeof fix === 'string' ? fix : 'Check that the URL is that of a Stoa server.',
       ...(typeof details === 'object' && { details }),
     },
   );

@@ -62,8 +62,8 @@ export class UnfinishedWrites {
     const { limits } = this.#options;
     if (this.#left >= limits.storeWritesUnknownMax)
       throw limitError('overloaded', {
-        subject: 'The number of writes with an unknown outcome',
-        unit: 'writes',
+        subject: 'The backlog of the store',
+        unit: 'writes with an unknown outcome',
         limit: 'storeWritesUnknownMax',
         limits,
         advice: 'Wait until the database of the documents answers again',

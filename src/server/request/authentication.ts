@@ -203,7 +203,7 @@ function fenceOf(header: string | string[] | undefined): number | null {
   if (typeof header !== 'string' || !/^\d{1,15}$/.test(header))
     throw new StoaError(
       'invalid_request',
-      `The Stoa-Fence header is not a whole number: "${String(header).slice(0, 100)}".`,
+      `The Stoa-Fence header is not a whole number of 1 to 15 digits: "${String(header).slice(0, 100)}".`,
       {
         fix: 'Send the fencing number of the lease.',
       },

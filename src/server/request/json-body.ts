@@ -21,7 +21,8 @@ const namedValues = 4;
 /** Parses a body. The result for an empty body is undefined. */
 export function parseJsonBody(bytes: Buffer, limits: Limits): unknown {
   if (bytes.length === 0) return undefined;
-  if (!isUtf8(bytes)) throw new StoaError('invalid_request', 'The body is not UTF-8.');
+  if (!isUtf8(bytes))
+    throw new StoaError('invalid_request', 'The body is not UTF-8.', { fix: 'Send the JSON in UTF-8.' });
   if (isDeeperThan(bytes, limits.jsonDepthMax))
     throw limitError('invalid_request', {
       subject: 'The nesting of the body',

@@ -74,7 +74,9 @@ export async function acquireLock(
     const deadline = Date.now() + takeoverMsMax;
     while (!(await tryAcquire(dataDir, draft, owner))) {
       if (Date.now() > deadline)
-        throw new StoaError('locked', `Another process is taking over ${dataDir} and has not finished.`);
+        throw new StoaError('locked', `Another process is taking over ${dataDir} and has not finished.`, {
+          fix: 'Wait until it has started, or stop it.',
+        });
       await sleep(10);
     }
   } finally {
@@ -152,7 +154,9 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
     },
     update: async (info) => {
       if (!(await isOurs()))
-        throw new StoaError('locked', `Another process has taken over the lock on ${dataDir}.`);
+        throw new StoaError('locked', `Another process has taken over the lock on ${dataDir}.`, {
+          fix: 'Stop the other process, then start again.',
+        });
       current = { ...current, url: info.url };
       await rename(await writeDraft(dataDir, current), path);
     },
