@@ -188,6 +188,8 @@ test('a reader of a room that stops reading is disconnected, and still gets ever
       messageBytesPerMinuteMax: 1e9,
       roomReadsPerMinuteMax: 10_000,
       addressRequestsPerMinuteMax: 100_000,
+      // Until a stream that has ended is closed, whose reader leaves its end unread.
+      streamStallSecondsMax: 1,
     },
   });
   try {

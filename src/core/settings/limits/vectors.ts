@@ -51,7 +51,6 @@ export const vectorLimits = {
   },
   vectorGraphBytesMax: {
     default: 512 * 1024 * 1024,
-    setting: true,
     about:
       'Bytes of memory for the graphs of usearch. A namespace whose graph has no room is searched by comparing its vectors one by one.',
   },
