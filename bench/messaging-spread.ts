@@ -18,7 +18,7 @@ const wordCount = 4_000;
 /** Posts, and direct messages. */
 const signedCount = Number(process.env['BENCH_SPREAD'] ?? 20_000);
 /** Requests that are made for one run of wrk; reads are sent again and again. */
-const signedPerRun = 20_000;
+const signedPerRun = 40_000;
 const readsPerRun = 5_000;
 /** Of one run of wrk. No run may use up its signed requests. */
 const seconds = 3;
