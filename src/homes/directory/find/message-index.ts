@@ -1,6 +1,6 @@
 /**
- * The messages in the index, for searches that want the newest first. Which messages wait, and which segments there
- * are, is kept in memory: a search reads both each time, and they change once in hundreds of posts.
+ * The messages in the index, for searches that want the newest first. Which messages wait is kept in memory: every
+ * search reads all of them.
  */
 import type { EntryName } from '../../../find/model.js';
 import { packedTerms } from '../../../find/segments/packed-terms.js';
@@ -34,8 +34,6 @@ export class MessageIndex {
   readonly #unread = new Map<string, Mark>();
   /** Oldest first. A search keeps the list that it got, so a change makes another one. */
   #waiting: readonly WaitingMessage[] = [];
-  /** Newest first; undefined after a change. */
-  #whole: readonly SegmentRow[] | undefined;
   #generation = 0;
 
   constructor({ store, entries, segments }: MessageIndexOptions) {
@@ -79,10 +77,9 @@ export class MessageIndex {
 
   /** The segments by the times of their newest messages, newest first. */
   whole(): readonly SegmentRow[] {
-    this.#whole ??= readSegments(this.store, messagesPartition)
+    return readSegments(this.store, messagesPartition)
       .filter(({ state }) => state === 'whole')
       .toSorted((a, b) => b.newestMs - a.newestMs);
-    return this.#whole;
   }
 
   #follow(writes: readonly WriteOperation[]): void {
@@ -104,9 +101,7 @@ export class MessageIndex {
       this.#waiting = this.#waiting.filter(
         ({ name }) => !gone.has(markKey(messagesPartition, name).toString('latin1')),
       );
-    if (!isChanged && gone.size === 0) return;
-    this.#whole = undefined;
-    this.#generation += 1;
+    if (isChanged || gone.size > 0) this.#generation += 1;
   }
 
   #add({ key, name, stamp }: Mark): void {
