@@ -9,9 +9,6 @@ import { type FindPort, type IndexSearch, type SearchedParts } from '../../../fi
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
 import { type BegunSegment, type BegunWords, wordsBeginningWith } from '../../../find/segments/beginnings.js';
-import type { Catalog } from '../../../find/segments/catalog.js';
-import { type ChangedPlaces, PlacedChanges } from '../../../find/segments/changes.js';
-import type { DeadPlaces } from '../../../find/segments/segment.js';
 import { IndexView, type ViewFilter, type ViewedPartition, seenPlaces } from '../../../find/segments/view.js';
 import { type SeenWaiting, WaitingTerms } from '../../../find/segments/waiting.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -22,8 +19,9 @@ import { FilingWork } from './filing/work.js';
 import { Filing } from './filing/filing.js';
 import { examineIndex } from './doctor.js';
 import { MarkedEntries } from './filing/marked-entries.js';
-import { type Mark, changeOf, hasMarks, readMarks } from './filing/marks.js';
+import { type Mark, hasMarks, isChange, readMarks } from './filing/marks.js';
 import { MessageIndex } from './message-index.js';
+import { PlacedMarks, stampedKey } from './placed-marks.js';
 import { Reindexing } from './reindex/reindex.js';
 import { type SegmentRow, messagesPartition } from './rows.js';
 import { SegmentReader, blocksFrom, readSegments } from './segments.js';
@@ -212,6 +210,7 @@ export class DirectoryFind implements FindPort {
       return seen;
     };
     const slices = new Slices();
+    let before: PlacedMarks | undefined;
     let begun = noneBegun;
     const filingUntilMs = performance.now() + filingMsMax;
     for (let step = 0; ; step += 1) {
@@ -228,10 +227,19 @@ export class DirectoryFind implements FindPort {
         catalog: this.#segments.catalog(store, partition, row),
         dead: this.#segments.dead(store, partition, row.segment),
       }));
-      const { rewritten, changes } = placeMarks(marks, segments, covers);
-      const covered = rewritten
-        .filter(({ name }) => covers(name.kind, name.collection))
-        .slice(0, marksReadMax);
+      const placed: PlacedMarks = before?.isOf(rows) === true ? before : new PlacedMarks(rows, segments);
+      before = placed;
+      const isCovered = ({ name }: Mark): boolean => covers(name.kind, name.collection);
+      const unknown = marks.filter((mark) => placed.isUnknown(mark) && isCovered(mark));
+      if (unknown.length > lateMarksMax && !isLast) {
+        await placed.placeAll(unknown, slices);
+        continue;
+      }
+      // A change of what the search does not cover hides nothing.
+      const rewritten = marks.filter((mark) =>
+        isChange(mark) ? isCovered(mark) && !placed.place(mark) : true,
+      );
+      const covered = rewritten.filter(isCovered).slice(0, marksReadMax);
       const unread = covered.filter((mark) => !read.has(stampedKey(mark)));
       if (unread.length > lateMarksMax && !isLast) {
         for (const mark of unread) {
@@ -252,7 +260,7 @@ export class DirectoryFind implements FindPort {
           catalog,
           dead,
           blocks: this.#segments.blocks(store, partition, (rows[index] as SegmentRow).segment, wanted.terms),
-          changed: changes[index],
+          changed: placed.changes[index],
         })),
         marked,
         waiting: covered.flatMap((mark) =>
@@ -287,25 +295,4 @@ export class DirectoryFind implements FindPort {
       ? [...this.messages.marks()]
       : readMarks(store, partition, marksReadMax + 1);
   }
-}
-
-/** The marks of things whose words must be read, and the changes of the others in each segment. */
-function placeMarks(
-  marks: readonly Mark[],
-  segments: readonly { readonly catalog: Catalog; readonly dead: DeadPlaces }[],
-  covers: Covers,
-): { rewritten: readonly Mark[]; changes: readonly ChangedPlaces[] } {
-  const placing = new PlacedChanges(segments);
-  const rewritten = marks.filter((mark) => {
-    const change = changeOf(mark);
-    if (change === null) return true;
-    if (!covers(mark.name.kind, mark.name.collection)) return false;
-    return !placing.add(change);
-  });
-  return { rewritten, changes: placing.bySegment };
-}
-
-/** Another one for each write of the thing. */
-function stampedKey({ key, stamp }: Mark): string {
-  return `${key.toString('latin1')}${stamp.toString('latin1')}`;
 }

@@ -50,9 +50,15 @@ export function putChange(tx: Transaction, key: Buffer, { version, author, timeM
   tx.put(findFamilies.marks, key, writer.take());
 }
 
+/** Whether the words of the thing are the same. */
+export function isChange({ stamp }: Mark): boolean {
+  return stamp.length > stampBytes;
+}
+
 /** The new facts of a thing whose words are the same; null for a mark of its words. */
-export function changeOf({ name, stamp }: Mark): ChangedFacts | null {
-  if (stamp.length <= stampBytes) return null;
+export function changeOf(mark: Mark): ChangedFacts | null {
+  if (!isChange(mark)) return null;
+  const { name, stamp } = mark;
   const reader = new ByteReader(stamp, stampBytes);
   const [version, timeMs, hasAuthor] = [reader.number(), reader.number(), reader.number() === 1];
   return { name, version, timeMs, author: hasAuthor ? stamp.toString('utf8', reader.at) : null };
