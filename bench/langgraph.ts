@@ -1,11 +1,13 @@
 /**
- * A graph of LangGraph with 50 steps, one after the other: its checkpoints in Stoa over HTTP, against LangGraph's own
- * saver on a SQLite file, which works in the process of the graph. By default that saver does not wait for the disk after
- * a step, so it also runs with the promise that Stoa gives: what is acknowledged is durable.
+ * A graph of LangGraph with 50 steps, one after the other: its checkpoints in Stoa, over HTTP and in the process of the
+ * graph, against LangGraph's own saver on a SQLite file, which works in the process of the graph. By default that saver
+ * does not wait for the disk after a step, so it also runs with the promise that Stoa gives: what is acknowledged is
+ * durable.
  */
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Stoa } from '../src/client/index.js';
+import type { Stoa as Client } from '../src/client/index.js';
+import type { Stoa, StoaOptions, operatorCaller } from '../src/index.js';
 import { type Bench, type Row, median } from './frame.js';
 import { importFrom, installPackages } from './packages.js';
 import { type Served, type StoreServer, withStore } from './store-server.js';
@@ -40,6 +42,14 @@ interface Graph {
 interface Sqlite {
   SqliteSaver: { fromConnString(path: string): { db: { pragma(text: string): unknown } } };
 }
+interface Library {
+  openStoa(options: StoaOptions): Promise<Stoa>;
+  operatorCaller: typeof operatorCaller;
+}
+interface LangGraphOfStoa {
+  StoaSaver: new (options: object) => object;
+  inProcess(stoa: Stoa, caller: object): object;
+}
 interface State {
   count: number;
   notes: string[];
@@ -67,23 +77,37 @@ async function rowsOf(server: StoreServer, directory: string): Promise<Row[]> {
     cpuUs: async () => (await serverUs()) + ownUs(),
     measured: [],
   });
-  const ours = side(await stoaSaver(installed, server), () => server.cpuUs());
+  const { StoaSaver, inProcess } = await importFrom<LangGraphOfStoa>(installed, 'stoa/langgraph');
+  const ours = side(new StoaSaver({ client: await clientOf(installed, server) }), () => server.cpuUs());
+  const { stoa, caller } = await openedStoa(installed);
+  const embedded = side(new StoaSaver({ client: inProcess(stoa, caller) }), noServer);
   const usual = side(await sqliteSaver(installed, 'usual', 'NORMAL'), noServer);
   const durable = side(await sqliteSaver(installed, 'durable', 'FULL'), noServer);
   for (let turn = 0; turn <= turns; turn += 1)
-    for (const each of [ours, usual, durable]) {
+    for (const each of [ours, embedded, usual, durable]) {
       const measured = await run(each, `thread-${turn}`);
       if (turn > 0) each.measured.push(measured);
     }
+  await stoa.close();
+  const [local, remote] = ['in one process', 'over HTTP'];
+  const waiting = 'its SQLite saver that waits for the disk';
   return [
-    ...comparison('its SQLite saver', ours, usual, { atMost: 1 }),
-    ...comparison('its SQLite saver that waits for the disk', ours, durable),
+    ...comparison(remote, ours, 'its SQLite saver', usual, { atMost: 1 }),
+    ...comparison(remote, ours, waiting, durable),
+    ...comparison(local, embedded, 'its SQLite saver', usual),
+    ...comparison(local, embedded, waiting, durable, { atMost: 1 }),
   ];
 }
 
-function comparison(what: string, ours: Side, reference: Side, target?: { atMost: number }): Row[] {
+function comparison(
+  where: string,
+  ours: Side,
+  what: string,
+  reference: Side,
+  target?: { atMost: number },
+): Row[] {
   const row = (by: 'ms' | 'cpuMs', about: string): Row => ({
-    what: `LangGraph, ${steps} steps, ${about} / with ${what}`,
+    what: `LangGraph, ${steps} steps ${where}, ${about} / with ${what}`,
     ours: median(ours.measured.map((each) => each[by])),
     reference: median(reference.measured.map((each) => each[by])),
     unit: 'ms',
@@ -127,13 +151,17 @@ function graphOf({ Annotation, StateGraph, START, END }: LangGraph, checkpointer
     .compile({ checkpointer });
 }
 
-async function stoaSaver(installed: string, { url, token }: Served): Promise<object> {
-  const client = await importFrom<{ Stoa: new (options: object) => Stoa }>(installed, 'stoa/client');
-  const { StoaSaver } = await importFrom<{ StoaSaver: new (options: object) => object }>(
-    installed,
-    'stoa/langgraph',
-  );
-  return new StoaSaver({ client: new client.Stoa({ url, token }) });
+async function clientOf(installed: string, { url, token }: Served): Promise<Client> {
+  const { Stoa } = await importFrom<{ Stoa: new (options: object) => Client }>(installed, 'stoa/client');
+  return new Stoa({ url, token });
+}
+
+/** In this process, on an empty directory, as the databases of the SQLite savers are empty. */
+async function openedStoa(installed: string): Promise<{ stoa: Stoa; caller: object }> {
+  const library = await importFrom<Library>(installed, 'stoa');
+  const data = join(installed, 'data');
+  rmSync(data, { recursive: true, force: true });
+  return { stoa: await library.openStoa({ data }), caller: library.operatorCaller('alice') };
 }
 
 async function sqliteSaver(installed: string, name: string, synchronous: 'NORMAL' | 'FULL'): Promise<object> {

@@ -72,22 +72,39 @@ if (unknown.length > 0) {
 
 async function measure(names: readonly string[]): Promise<void> {
   const results: Result[] = [];
+  const failed: string[] = [];
   for (const name of names) {
-    process.stderr.write(`measuring ${name} …\n`);
+    process.stderr.write(`${timeOfDay()} measuring ${name} …\n`);
     const startedMs = performance.now();
-    const bench = await (benches[name] as () => Promise<Bench>)();
-    const own = join(directory, bench.name);
-    await mkdir(own, { recursive: true });
-    const measured = (await bench.run(own)).map((row) => judge(name, row));
-    // At once, so that a run that is cut off keeps what it has measured.
-    await keep([name], measured);
-    results.push(...measured);
-    process.stderr.write(`measured ${name} in ${Math.round((performance.now() - startedMs) / 1_000)} s\n`);
+    try {
+      const measured = await resultsOf(name);
+      // At once, so that a run that is cut off keeps what it has measured.
+      await keep([name], measured);
+      results.push(...measured);
+    } catch (error) {
+      // The others are measured all the same: together they take an hour.
+      failed.push(name);
+      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+    }
+    const outcome = failed.includes(name) ? 'failed' : 'measured';
+    const seconds = Math.round((performance.now() - startedMs) / 1_000);
+    process.stderr.write(`${timeOfDay()} ${outcome} ${name} in ${seconds} s\n`);
   }
-  const table = tableOf(results);
+  const table = tableOf(results) + failed.map((name) => `\nThe bench ${name} failed.\n`).join('');
   process.stdout.write(table);
   if (process.argv.includes('--write')) await writePage(table);
-  if (results.some(({ reached }) => !reached)) process.exitCode = 1;
+  if (failed.length > 0 || results.some(({ reached }) => !reached)) process.exitCode = 1;
+}
+
+async function resultsOf(name: string): Promise<Result[]> {
+  const bench = await (benches[name] as () => Promise<Bench>)();
+  const own = join(directory, bench.name);
+  await mkdir(own, { recursive: true });
+  return (await bench.run(own)).map((row) => judge(name, row));
+}
+
+function timeOfDay(): string {
+  return new Date().toISOString().slice(11, 19);
 }
 
 function judge(bench: string, row: Row): Result {

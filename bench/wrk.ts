@@ -15,7 +15,7 @@ export interface WrkOptions {
   /** For the files that wrk reads. */
   readonly directory: string;
   readonly seconds: number;
-  /** Each request may be sent once, because a signature counts once: a run that needs more requests fails. */
+  /** Each request may be sent once, because a signature counts once. A run that needs more throws `TooFewRequests`. */
   readonly isOnce: boolean;
 }
 
@@ -23,6 +23,11 @@ export interface WrkRun {
   readonly answered: number;
   /** From the first request to the last answer. */
   readonly seconds: number;
+}
+
+/** The server answered faster than expected. The caller makes more requests, and runs again. */
+export class TooFewRequests extends Error {
+  override readonly name = 'TooFewRequests';
 }
 
 const connections = 64;
@@ -42,7 +47,10 @@ export async function runWrk(
     throw error.code === 'ENOENT' ? new Error('wrk is not installed. On Debian: apt install wrk') : error;
   });
   await Promise.all([rm(file), rm(script)]);
-  const [answered, micros, failed] = (/^RESULT (\d+) (\d+) (\d+)$/m.exec(stdout) ?? []).slice(1).map(Number);
+  const [answered, micros, failed, asked] = (/^RESULT (\d+) (\d+) (\d+) (\d+)$/m.exec(stdout) ?? [])
+    .slice(1)
+    .map(Number);
+  if (isOnce && Number(asked) > requests.length) throw new TooFewRequests();
   if (answered === undefined || micros === undefined || failed !== 0)
     throw new Error(`wrk reports failures:\n${stdout}`);
   return { answered, seconds: micros / 1e6 };
@@ -58,7 +66,11 @@ function bytesOf(host: string, { method, path, headers = {}, body }: Request): s
 
 function scriptOf(file: string, isOnce: boolean): string {
   return `
-local requests, at = {}, 0
+local requests, thread = {}, nil
+at = 0
+function setup(only)
+  thread = only
+end
 function init()
   local file = assert(io.open(${JSON.stringify(file)}, 'rb'))
   while true do
@@ -71,13 +83,16 @@ function init()
 end
 function request()
   at = at + 1
-  if at > #requests then ${isOnce ? "error('There are not enough requests for this run.')" : 'at = 1'} end
+  if at > #requests then
+    ${isOnce ? 'wrk.thread:stop()\n    return requests[1]' : 'at = 1'}
+  end
   return requests[at]
 end
 function done(summary)
   local e = summary.errors
   local failed = e.connect + e.read + e.write + e.status + e.timeout
-  io.write(string.format('RESULT %d %d %d\\n', summary.requests, summary.duration, failed))
+  local asked = thread:get('at')
+  io.write(string.format('RESULT %d %d %d %d\\n', summary.requests, summary.duration, failed, asked))
 end
 `;
 }

@@ -80,7 +80,7 @@ async function bundleProgram(compiled, directory) {
     resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
     logLevel: 'silent',
   });
-  await program.write({
+  const { output } = await program.write({
     dir: directory,
     format: 'cjs',
     entryFileNames: '[name].cjs',
@@ -88,6 +88,12 @@ async function bundleProgram(compiled, directory) {
     comments: { legal: true, annotation: false, jsdoc: false },
   });
   await program.close();
+  for (const { fileName, code } of output) writeFileSync(join(directory, fileName), escaped(code));
+}
+
+/** Reading files that are not ASCII takes 7 ms of a start, because V8 then has two bytes for each character. */
+function escaped(code) {
+  return code.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Runs a server, and a command without one, and stores the code that V8 compiled for them (`src/cli/start.ts`). */

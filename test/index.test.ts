@@ -1,6 +1,7 @@
 /** Opening and closing everything, when a part of it fails. */
 import { afterEach, expect, test, vi } from 'vitest';
-import { openPostgres, query } from '../src/homes/postgres/database/connection.js';
+import { query } from '../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../src/homes/postgres/database/pool.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
 import { emptyPostgres, sharedRedis } from './servers/shared.js';
 import { eventually } from './until.js';

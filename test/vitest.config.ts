@@ -1,4 +1,4 @@
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { waitMsMax } from './until.js';
@@ -24,52 +24,60 @@ const compiledSources = {
 };
 
 /**
- * Suites that are short, start no program and close what they open. They share processes, in which the
- * sources are loaded once: to load them for each of a hundred suites took a tenth of the whole run.
+ * Suites that change what all code of their process sees. The others share processes, in which the sources are loaded
+ * once: to start a process and to load them takes a second of processor time.
  */
-const light = [
-  '{index,prose}.test.ts',
-  'api/*.test.ts',
-  'cluster/checker/*.test.ts',
-  'core/**/*.test.ts',
-  '{identity,langgraph,registry,server}/**/*.test.ts',
-  'backup/leases.test.ts',
-  'cli/{connection,editors,output}/*.test.ts',
-  'client/**/!(browser).test.ts',
-  'commit/!(crash).test.ts',
-  'datastore/**/*.test.ts',
-  'docs/named-files.test.ts',
-  'feed/*.test.ts',
-  'find/**/*.test.ts',
-  'homes/directory/*.test.ts',
-  'homes/directory/{datastore,doctor,identity,locks,messaging,registry,workspaces}/**/*.test.ts',
-  'homes/directory/kernel/!(crash|fdatasync).test.ts',
-  'homes/directory/kernel/{backup,feed,inspect,shards,timers}/*.test.ts',
-  'homes/directory/kernel/directory/!(lock).test.ts',
-  'homes/directory/kernel/engines/engines.test.ts',
-  'homes/postgres/*.test.ts',
-  'homes/postgres/{database,datastore,feed,identity,locks,registry,transfer,write}/*.test.ts',
-  'homes/postgres/messaging/!(redis-cluster|redis-faults|two-servers).test.ts',
-  'homes/postgres/commit/!(crash).test.ts',
-  'homes/postgres/workspaces/!(servers).test.ts',
-  'mcp/!(conformance|stdio|idle-stop).test.ts',
-  'messaging/{clock-repair,doors,links,own-rooms,restart,rules,writes}.test.ts',
-  'secrets/*.test.ts',
-  'stores/*.test.ts',
-  'stores/memory/*.test.ts',
-  'transfer/*.test.ts',
-  'workspaces/!(fleet).test.ts',
-];
+const separate = ['docs/examples.test.ts', 'tracing/outer-span.test.ts'];
 
 /**
- * Light suites last: only consecutive suites share a process, and none of these delays the end of the run.
+ * The suites that take longest, the longest first. They start first, so that none of them is left alone at the end,
+ * and those that wait for servers, clocks and browsers run beside those that compute.
  */
-class LightLast extends BaseSequencer {
+const long = [
+  'homes/postgres/messaging/messaging',
+  'console/load',
+  'server/routes/permissions',
+  'console/pages',
+  'cli/up',
+  'attack/attack',
+  'homes/postgres/messaging/redis-cluster',
+  'mcp/stdio',
+  'stores/dynamodb/datastore',
+  'stores/firestore/datastore',
+  'homes/postgres/vectors',
+  'cluster/refusals',
+  'homes/directory/kernel/directory/durable-note',
+  'homes/directory/messaging/messaging',
+  'homes/postgres/commit/missing',
+  'stalls/livez',
+  'workspaces/bulk',
+  'server/full-disk',
+  'homes/postgres/messaging/carried-once',
+  'homes/postgres/registry/registry',
+  'find/vectors/kill',
+  'stores/couchdb/datastore',
+  'homes/postgres/faults',
+  'homes/postgres/transfer/move',
+  'langgraph/saver',
+  'homes/directory/kernel/engines/engines',
+  'homes/postgres/datastore/datastore',
+  'find/kill',
+  'homes/postgres/find',
+  'find/stores',
+  'homes/directory/doctor/families',
+];
+
+/** Only consecutive suites share a process, so those that do not are first. */
+function place({ moduleId, project }: TestSpecification): number {
+  if (project.name === 'separate') return -1;
+  const at = long.indexOf(relative(import.meta.dirname, moduleId).replace('.test.ts', ''));
+  return at === -1 ? long.length : at;
+}
+
+class LongFirst extends BaseSequencer {
   override async sort(suites: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await BaseSequencer.prototype.sort.call(this, suites);
-    return [false, true].flatMap((isLight) =>
-      sorted.filter(({ project }) => (project.name === 'light') === isLight),
-    );
+    return sorted.toSorted((one, other) => place(one) - place(other));
   }
 }
 
@@ -86,32 +94,34 @@ const common = {
   hookTimeout: 120_000,
   expect: { poll: { timeout: waitMsMax, interval: 100 } },
   pool: 'forks' as const,
-  // Suites wait for disks and servers more than they compute.
-  maxWorkers: 4,
+  // Suites wait for servers, clocks and browsers for half of their time: so many keep two cores busy.
+  maxWorkers: 6,
   execArgv: process.execArgv,
   server: { deps: { external: [/\/dist\//] } },
 };
+// The pictures of the documentation are made by their own command.
+const include = [
+  '**/*.test.ts',
+  ...(process.env['SCREENSHOTS'] === undefined ? [] : ['console/pictures.ts']),
+];
 
 export default defineConfig({
   test: {
     maxWorkers: common.maxWorkers,
     globalSetup: ['./servers/provider.ts'],
-    sequence: { sequencer: LightLast },
+    sequence: { sequencer: LongFirst },
     projects: [
+      { ...shared, test: { ...common, name: 'separate', include: separate } },
       {
         ...shared,
         test: {
           ...common,
-          name: 'own process',
-          // The pictures of the documentation are made by their own command.
-          include: [
-            '**/*.test.ts',
-            ...(process.env['SCREENSHOTS'] === undefined ? [] : ['console/pictures.ts']),
-          ],
-          exclude: [...configDefaults.exclude, ...light],
+          name: 'shared',
+          include,
+          exclude: [...configDefaults.exclude, ...separate],
+          isolate: false,
         },
       },
-      { ...shared, test: { ...common, name: 'light', include: light, isolate: false } },
     ],
   },
 });

@@ -1,5 +1,6 @@
 /** How often the hot operations wait for PostgreSQL and Redis, counted between Stoa and the servers. */
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
@@ -8,7 +9,9 @@ import { Trips, afterThePost, countingProxy } from '../../test/homes/postgres/co
 import { type Row, median } from '../frame.js';
 import type { Place } from './cluster.js';
 
-const calls = 200;
+const calls = 60;
+/** Longer than the server works for the feed after a write. */
+const pauseMs = 50;
 
 export async function tripRows(place: Place): Promise<Row[]> {
   const waits = new Trips();
@@ -33,6 +36,7 @@ export async function tripRows(place: Place): Promise<Row[]> {
   const waitsOf = async (act: () => Promise<unknown>): Promise<number> => {
     const counted: number[] = [];
     for (let call = 0; call < calls; call += 1) {
+      await sleep(pauseMs);
       waits.count = 0;
       await act();
       counted.push(waits.count);

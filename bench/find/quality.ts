@@ -3,12 +3,15 @@ import { limitsWith } from '../../src/core/settings/limits.js';
 import { makeCorpus } from '../../src/find/conformance/corpus.js';
 import { searchOf } from '../../src/find/conformance/index.js';
 import { makeQuestions, questionKinds } from '../../src/find/conformance/questions.js';
+import { termsOfQuery } from '../../src/find/query/query.js';
 import { searchView } from '../../src/find/ranking/search-view.js';
 import { inSlices } from '../../src/core/waiting/yielding.js';
+import { wordsBeginningWith } from '../../src/find/segments/beginnings.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
+import { SegmentFacts } from '../../src/find/segments/facts.js';
 import { packText } from '../../src/find/segments/packed-terms.js';
 import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
-import { IndexView } from '../../src/find/segments/view.js';
+import { IndexView, seenPlaces } from '../../src/find/segments/view.js';
 import { documentText } from '../../src/find/text/document-text.js';
 import type { Row } from '../frame.js';
 
@@ -30,22 +33,27 @@ export async function quality(): Promise<Row[]> {
     expiresAtMs: null,
     packed: packText(documentText({ key, valueJson: JSON.stringify(value), metadata: {} })),
   }));
-  const { catalog, blocks } = await inSlices(fileEntries(waiting));
+  const { catalog, facts, entries, blocks } = await inSlices(fileEntries(waiting));
   const segment = {
     catalog: new Catalog(catalog),
+    facts: new SegmentFacts(facts, entries),
     dead: new DeadPlaces(Buffer.alloc(0)),
     blocks: blocks.map(({ body }) => body),
   };
-  const view = new IndexView([{ segments: [segment], marked: [], waiting: [] }], {
-    hasCollection: () => true,
-    nowMs: 1,
-  });
+  const filter = { hasCollection: () => true, nowMs: 1 };
+  const begunIn = {
+    isSeen: seenPlaces(segment, [], filter),
+    blocksFrom: () => segment.blocks,
+  };
   const rows: Row[] = [];
   for (const kind of questionKinds) {
     const reported = questions.filter((question, index) => question.kind === kind && index % 2 === 1);
     let [first, ten] = [0, 0];
     for (const { text, answer } of reported) {
-      const { entries } = await searchView(view, searchOf(text, place.user, null, 1), limits);
+      const search = searchOf(text, place.user, null, 1);
+      const { words: begun } = await wordsBeginningWith(termsOfQuery(search.query).beginnings, [begunIn]);
+      const view = new IndexView([{ segments: [segment], marked: [], waiting: [], begun }], filter);
+      const { entries } = await searchView(view, search, limits);
       const found = entries.findIndex(({ name }) => name.id === answer.key);
       if (found === 0) first += 1;
       if (found >= 0) ten += 1;

@@ -196,7 +196,7 @@ function useFound(words: string): { hits: readonly Hit[]; isSearching: boolean }
     const stop = new AbortController();
     const timer = setTimeout(() => {
       view.stoa
-        .find(words, { limit: hitsMax, signal: stop.signal })
+        .find(whileTyping(words), { limit: hitsMax, signal: stop.signal })
         .then(({ items }) => setFound({ words, hits: items.map(hitOf) }))
         .catch(() => stop.signal.aborted || setFound({ words, hits: [] }));
     }, pauseMs);
@@ -207,6 +207,13 @@ function useFound(words: string): { hits: readonly Hit[]; isSearching: boolean }
   }, [view, words]);
   const isSearching = found.words !== words;
   return { hits: isSearching ? noHits : found.hits, isSearching };
+}
+
+/** The last word may be a beginning of the one that is typed. Its other forms are found too. */
+function whileTyping(words: string): string {
+  const [, last] = /(?:^|\s)([\p{L}\p{Nd}][\p{L}\p{M}\p{Nd}_./:@-]+)$/u.exec(words) ?? [];
+  const isInPhrase = words.split('"').length % 2 === 0;
+  return last === undefined || isInPhrase ? words : `${words} ${last}*`;
 }
 
 type Found = Awaited<ReturnType<World['view']['stoa']['find']>>['items'][number];

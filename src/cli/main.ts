@@ -18,29 +18,40 @@ const usageExit = 2;
 /** How long a finished command waits for its output to be read. */
 const outputMsMax = 10_000;
 
-const program = createProgram(run, version);
+/** Runs the command of this process, and ends the process when its output is read. */
+export function main(): Promise<void> {
+  return runCommand().finally(exitWhenRead);
+}
 
-// A reader that closes stdout early (`| head`) is not a failure, and a closed stderr must not end a server.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
-});
-// A stderr on a full disk must not end it either; there is no other place to report this.
-process.stderr.on('error', () => undefined);
+/** Runs the command of `process.argv`, and sets the exit status. */
+export async function runCommand(): Promise<void> {
+  // A reader that closes stdout early (`| head`) is not a failure, and a closed stderr must not end a server.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit(0);
+  });
+  // A stderr on a full disk must not end it either; there is no other place to report this.
+  process.stderr.on('error', () => undefined);
 
-// The engines create files at any time; only the owner may read them.
-process.umask(0o077);
+  // The engines create files at any time; only the owner may read them.
+  process.umask(0o077);
 
-// As for settings: shells and compose files write an empty variable for "not set".
-for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
+  // As for settings: shells and compose files write an empty variable for "not set".
+  for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
 
-program
-  .parseAsync()
-  .catch((error: unknown) => {
+  const program: Command = createProgram((...given) => run(program.opts(), ...given), version);
+  try {
+    await program.parseAsync();
+  } catch (error) {
     process.exitCode =
-      error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
-  })
-  .finally(exitWhenRead);
+      error instanceof CommanderError ? usageStatus(error) : report(error, program.opts()['json'] === true);
+  }
+}
+
+/** Commander ends the help and the version with an error too. */
+function usageStatus({ exitCode }: CommanderError): number {
+  return exitCode === 0 ? 0 : usageExit;
+}
 
 /**
  * Everything is done and closed. A database driver may retry a silent server for minutes, so the process
@@ -55,11 +66,11 @@ function exitWhenRead(): void {
 }
 
 async function run(
+  globals: Options,
   load: NonNullable<CommandDefinition['action']>,
   args: readonly string[],
   command: Command,
 ): Promise<void> {
-  const globals: Options = program.opts();
   const output = new Output({ json: globals['json'] === true, wide: globals['wide'] === true });
   const settings = (own: Options = {}): LoadedConfig =>
     loadConfig({ flags: settingFlags({ ...globals, ...own }), environment: process.env });
@@ -94,10 +105,10 @@ function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {
 }
 
 /** Prints the error and returns the exit status. */
-function report(thrown: unknown): number {
+function report(thrown: unknown, json: boolean): number {
   const error =
     thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
-  new Output({ json: program.opts()['json'] === true }).error(error);
+  new Output({ json }).error(error);
   // A fault in Stoa needs its stack trace; a refused request does not.
   if (error.code === 'internal' && thrown instanceof Error) process.stderr.write(`${thrown.stack}\n`);
   return error.exit;

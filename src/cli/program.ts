@@ -37,13 +37,15 @@ const globalOptions = [
 ];
 
 export function createProgram(run: Run, version: string): Command {
-  const program = new Command('stoa')
+  const program: Command = new Command('stoa')
     .description('The state plane for AI agents: shared data, registry, workspaces and messaging.')
     .version(version, '--version', 'Print the version')
     .helpOption('-h, --help', 'Show this help')
     .helpCommand('help [command]', 'Show the help of a command')
     .configureHelp({
       showGlobalOptions: true,
+      // Not those of a command between: "stoa backup prune" has no use for the options of "stoa backup".
+      visibleGlobalOptions: (command) => (command === program ? [] : [...program.options]),
       subcommandTerm: termOf,
       // Commander would add the variable in brackets of its own.
       optionDescription: ({ description }) => description,
@@ -138,9 +140,10 @@ function usageText(text: string, program: Command): string {
   const meant = unknown === undefined ? undefined : commandWith(unknown, process.argv.slice(2), commandTree);
   // Commander suggests similar spellings, which is less useful than the same words in another order.
   const sentence = plainUsage(meant === undefined ? text : text.replace(/\(Did you mean .*\)/, ''));
+  const isDashed = /^error: unknown option '-[^-]/.test(text);
   const fix =
     meant === undefined
-      ? '"--help" after a command shows its options and examples.'
+      ? `${isDashed ? 'Put arguments that begin with "-" after "--". ' : ''}"--help" after a command shows its options and examples.`
       : `Use "stoa ${meant}"; "stoa ${meant} --help" shows its options and examples.`;
   if (program.opts()['json'] === true || process.argv.includes('--json'))
     return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence, fix })}\n`;

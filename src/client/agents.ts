@@ -30,7 +30,7 @@ export class LiveLease extends Renewal {
   constructor(
     life: { lifeMs: number; takenMs: number },
     lease: () => LeaseAnswer,
-    renew: (signal: AbortSignal) => Promise<unknown>,
+    renew: (signal: AbortSignal) => Promise<{ lifeMs: number }>,
   ) {
     super(life, renew);
     this.#lease = lease;
@@ -81,17 +81,21 @@ export function agentsClient(transport: Transport): AgentsClient {
   return {
     ...calls,
     keepAlive: async (id, { holder, onLost, signal } = {}) => {
+      let lease: LeaseAnswer;
+      const beat = async (settings: { fence?: number; signal?: AbortSignal | undefined }) => {
+        ({ lease } = await calls.heartbeat(id, { holder }, settings));
+        const { last_heartbeat_at: renewedAt } = await calls.get(id, { signal: settings.signal });
+        // Both times are the server's, so the clock of this machine does not matter. The first life can be longer than
+        // the next: a heartbeat does not end the presence that calls of the agent have given it.
+        const renewedMs = renewedAt === null ? Date.now() : Date.parse(renewedAt);
+        return { lifeMs: Date.parse(lease.expires_at) - renewedMs };
+      };
       const takenMs = performance.now();
-      let { lease } = await calls.heartbeat(id, { holder }, { signal });
-      const { last_heartbeat_at: renewedAt } = await calls.get(id, { signal });
-      // Both times are the server's, so the clock of this machine does not matter.
-      const lifeMs = Date.parse(lease.expires_at) - (renewedAt === null ? Date.now() : Date.parse(renewedAt));
+      const { lifeMs } = await beat({ signal });
       const live = new LiveLease(
         { lifeMs, takenMs },
         () => lease,
-        async (ended) => {
-          ({ lease } = await calls.heartbeat(id, { holder }, { fence: lease.fence, signal: ended }));
-        },
+        (ended) => beat({ fence: lease.fence, signal: ended }),
       );
       // A renewal dispatches no other event.
       if (onLost !== undefined) live.addEventListener('lost', (event) => onLost((event as LostEvent).error));

@@ -141,9 +141,16 @@ export class DataClient<Value = JsonValue> {
   /** Values by key; keys without a document are left out. */
   async getMany(keys: readonly string[], settings: CallSettings = {}): Promise<Record<string, Value>> {
     const values: [string, Value][] = [];
-    for (let start = 0; start < keys.length; start += batchKeysMax) {
-      const answer = await this.batch({ ...settings, get: keys.slice(start, start + batchKeysMax) });
-      values.push(...Object.entries(answer.values));
+    for (let start = 0, step = batchKeysMax; start < keys.length;) {
+      try {
+        const answer = await this.batch({ ...settings, get: keys.slice(start, start + step) });
+        values.push(...Object.entries(answer.values));
+        start += step;
+      } catch (error) {
+        if (!(error instanceof StoaError && error.code === 'too_large') || step === 1) throw error;
+        // One answer has a limited number of bytes.
+        step = Math.ceil(Math.min(step, keys.length - start) / 4);
+      }
     }
     return Object.fromEntries(values);
   }

@@ -50,10 +50,12 @@ export function locksClient(transport: Transport): LocksClient {
         const sentMs = performance.now();
         try {
           const lock = await calls.acquire(name, body, { signal });
-          const takenMs = await heldSince({ sentMs, lifeMs: lifeMsOf(lock) }, () =>
+          const lifeMs = lifeMsOf(lock);
+          const takenMs = await heldSince({ sentMs, lifeMs }, () =>
             calls.acquire(name, { ttl, if_fence: lock.fence }, { signal }),
           );
           if (takenMs !== undefined) return new HeldLock(calls, lock, { ttl, takenMs });
+          if (performance.now() >= untilMs) throw tooShort(name, lifeMs);
         } catch (error) {
           if (!(error instanceof StoaError && error.code === 'conflict') || performance.now() >= untilMs)
             throw error;
@@ -61,6 +63,16 @@ export function locksClient(transport: Transport): LocksClient {
       }
     },
   };
+}
+
+function tooShort(name: string, lifeMs: number): StoaError {
+  return new StoaError(
+    'fenced',
+    `The lock "${name}" lives ${lifeMs} ms, and ended before it could be renewed.`,
+    {
+      fix: 'Use a longer ttl.',
+    },
+  );
 }
 
 /** Both times are the server's, so the clock of this machine does not matter. */
@@ -84,9 +96,9 @@ export class HeldLock extends Renewal {
     { ttl, takenMs }: { ttl: number | undefined; takenMs: number },
   ) {
     const { name, holder, fence } = lock;
-    super({ lifeMs: lifeMsOf(lock), takenMs }, (signal) =>
-      calls.acquire(name, { ttl, if_fence: fence }, { signal }),
-    );
+    super({ lifeMs: lifeMsOf(lock), takenMs }, async (signal) => ({
+      lifeMs: lifeMsOf(await calls.acquire(name, { ttl, if_fence: fence }, { signal })),
+    }));
     this.#calls = calls;
     this.lock = lock;
     this.name = name;

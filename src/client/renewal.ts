@@ -27,12 +27,12 @@ export async function heldSince(
   }
 }
 
-/** Renews once. The signal is aborted when the renewal no longer matters. */
-type Renew = (signal: AbortSignal) => Promise<unknown>;
+/** Renews once, and returns the new life if it can differ. The signal is aborted when the renewal no longer matters. */
+type Renew = (signal: AbortSignal) => Promise<{ lifeMs: number } | undefined>;
 
 /** Dispatches `lost` and aborts its signal when the lease is lost. */
 export class Renewal extends EventTarget {
-  readonly #lifeMs: number;
+  #lifeMs = 1;
   readonly #renew: Renew;
   readonly #lost = new AbortController();
   /** Aborts a running renewal. */
@@ -43,9 +43,8 @@ export class Renewal extends EventTarget {
   /** `lifeMs` is by the server's clock, which decides; `takenMs` is by `performance.now()` of this machine. */
   constructor({ lifeMs, takenMs }: { lifeMs: number; takenMs: number }, renew: Renew) {
     super();
-    this.#lifeMs = Math.max(1, lifeMs);
     this.#renew = renew;
-    this.#hold(takenMs);
+    this.#hold(takenMs, lifeMs);
   }
 
   /** Aborted when the lease is lost. Pass it to the work that the lease guards. */
@@ -60,7 +59,8 @@ export class Renewal extends EventTarget {
     this.#over.abort();
   }
 
-  #hold(sinceMs: number): void {
+  #hold(sinceMs: number, lifeMs: number): void {
+    this.#lifeMs = Math.max(1, lifeMs);
     clearTimeout(this.#lapsing);
     // Also while a request hangs: the guarded work must stop in time.
     this.#lapsing = setTimeout(
@@ -73,8 +73,8 @@ export class Renewal extends EventTarget {
   async #beat(): Promise<void> {
     const sentMs = performance.now();
     try {
-      await this.#renew(this.#over.signal);
-      if (!this.#over.signal.aborted) this.#hold(sentMs);
+      const { lifeMs } = (await this.#renew(this.#over.signal)) ?? { lifeMs: this.#lifeMs };
+      if (!this.#over.signal.aborted) this.#hold(sentMs, lifeMs);
     } catch (error) {
       if (this.#over.signal.aborted) return;
       const reason =

@@ -86,9 +86,10 @@ export class ClaimedTask extends Renewal {
 
   constructor(calls: Methods<'tasks'>, claim: Claim, takenMs: number) {
     const { task, lease } = claim;
-    super({ lifeMs: lifeMsOf(claim), takenMs }, (signal) =>
-      calls.heartbeat(task.id, { fence: lease.fence }, { signal }),
-    );
+    super({ lifeMs: lifeMsOf(claim), takenMs }, async (signal) => {
+      await calls.heartbeat(task.id, { fence: lease.fence }, { signal });
+      return undefined;
+    });
     this.#calls = calls;
     this.task = task;
     this.fence = lease.fence;

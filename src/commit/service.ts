@@ -1,10 +1,10 @@
 /** Commits over every domain, all or nothing. A conflict is an answer, not an error. */
 import { type Caller, requireWriteScope } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/write.js';
 import { type ErrorCode, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import type { AgentLookup } from '../registry/agent-lookup.js';
 import type { References } from '../workspaces/references.js';
 import { ModifiedBytes } from './modified-bytes.js';

@@ -98,8 +98,8 @@ export const errorKinds = {
   closed: { status: 503, exit: 6, passes: 'shortly', title: 'The server is stopping' },
   /** Another process owns the data directory; the message names it. */
   locked: { status: 503, exit: 5, title: 'Another process owns the data directory' },
-  /** The data was written by a newer version of Stoa. */
-  newer_data: { status: 500, exit: 1, title: 'The data is newer than this program' },
+  /** The data was written by a version of Stoa with another layout, usually a newer one. */
+  newer_data: { status: 500, exit: 1, title: 'The data is of another version than this program' },
   /** The data directory is damaged, or does not match the configured engine or shards. */
   damaged_data: { status: 500, exit: 1, title: 'The data directory cannot be used' },
   /** A backup is incomplete, altered or out of order. */
@@ -151,6 +151,16 @@ export class StoaError extends Error {
     const kind: ErrorKind = errorKinds[this.code];
     return kind.passes;
   }
+}
+
+/** The error of a write whose expected version is not the current one. A version of 0 means: no such record. */
+export function versionFailure(what: string, current: number, expected: number): StoaError {
+  const now = current === 0 ? 'does not exist' : `has version ${current}`;
+  return new StoaError(
+    'version_conflict',
+    `${what} ${now}; ${expected === 0 ? 'it was expected not to exist' : `version ${expected} was expected`}.`,
+    { fix: 'Read the record again, and send the change with its current version.' },
+  );
 }
 
 /** The message of anything that was thrown. */

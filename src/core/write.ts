@@ -1,7 +1,7 @@
 /** The only way to write: ports make steps, and a home runs them, all in one transaction or none. */
 import { StoaError } from './errors.js';
 import type { Caller } from './caller.js';
-import type { Idempotency } from './idempotency.js';
+import type { Idempotency } from './idempotency/idempotency.js';
 
 /**
  * One write with validated arguments that has not run yet. A port makes it. Only its home runs it, possibly

@@ -70,9 +70,7 @@ export function changedSettings(before: NamespaceSettings, change: SettingsChang
     throw new StoaError(
       'invalid_request',
       'The namespace would have vectors (embed is true) and no index (index is false).',
-      {
-        fix: 'Set index to true, or embed to false, in the same request.',
-      },
+      { fix: 'Set index to true, or embed to false, in the same request.' },
     );
   return after;
 }
@@ -115,8 +113,6 @@ function checkFields(fields: readonly string[], limits: Limits): void {
       throw new StoaError(
         'invalid_request',
         `embed_fields has a name that is empty or longer than ${limits.dataKeyBytesMax} bytes (dataKeyBytesMax).`,
-        {
-          fix: 'Use names such as "text" or "message.body".',
-        },
+        { fix: 'Use names such as "text" or "message.body".' },
       );
 }

@@ -90,8 +90,8 @@ export class DataNamespace {
     return Object.fromEntries(values);
   }
 
-  /** Every document, page after page. */
-  entries(options?: { prefix?: string }): AsyncGenerator<DataDocument> {
+  /** Every document, page after page; `pageItems` are read at a time. */
+  entries(options?: { prefix?: string; pageItems?: number }): AsyncGenerator<DataDocument> {
     return this.#service.getAll(this.#caller, this.namespace, options);
   }
 

@@ -96,7 +96,10 @@ export interface DataBatch extends WriteBatch {
 }
 
 export interface DataBatchResult extends BatchResult {
-  /** The documents of the keys in `gets`, without missing ones. */
+  /**
+   * The documents of the keys in `gets`, without missing ones. They may end after the one with which the values
+   * exceed `dataBatchBytesMax`: the caller then refuses the batch.
+   */
   read: DocumentRecord[];
 }
 
@@ -161,6 +164,7 @@ export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
 export interface DocumentReads {
   readonly capabilities: DataCapabilities;
   get(scope: Scope, key: string): MaybePromise<DocumentRecord | undefined>;
+  /** In the order of the keys, undefined for a missing document. */
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
@@ -204,6 +208,12 @@ export interface DocumentReads {
 export interface DataPort extends DocumentReads {
   /** Only the value, if reading it is cheaper than reading the whole document. */
   getValue(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
+  /** With `bytesMax` it may end early, after the document with which the values exceed so many bytes. */
+  getMany(
+    scope: Scope,
+    keys: readonly string[],
+    bytesMax?: number,
+  ): MaybePromise<(DocumentRecord | undefined)[]>;
   write(scope: Scope, batch: DataBatch): Step<DataBatchResult>;
   modify(scope: Scope, key: string, decide: Decide): Step<WriteResult>;
   /**

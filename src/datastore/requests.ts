@@ -40,9 +40,7 @@ export function documentWrite(
     throw new StoaError(
       'invalid_request',
       `ifVersion is ${ifVersion}. Expected a whole number of 0 or more.`,
-      {
-        details: { field: 'ifVersion' },
-      },
+      { details: { field: 'ifVersion' } },
     );
   }
   return {

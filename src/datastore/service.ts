@@ -1,8 +1,10 @@
 /** The data store: checks and authorises each request, then calls the port. It contains no storage code. */
 import { type Cancellation, checkWanted } from '../core/waiting/cancellation.js';
+import { Places } from '../core/waiting/places.js';
+import { nextTurn } from '../core/waiting/yielding.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Feed } from '../feed/port.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -20,6 +22,7 @@ import { ExpirySweep } from './expiry-sweep.js';
 import { DataNamespace } from './namespace.js';
 import { type NamespacePageRequest, readNamespaces } from './namespace-pages.js';
 import { checkKey, checkPrefix } from './names.js';
+import { checkReadBytes } from './documents/bounded-reads.js';
 import { type ListOptions, readDocuments, readPage } from './documents/pages.js';
 import type { ClearStep, DataPort, Documents, MaybePromise, WriteResult } from './port.js';
 import { type RequestRules, type SetOptions, distinctKeys, documentWrite } from './requests.js';
@@ -66,6 +69,8 @@ export class DataService {
   readonly #onError: (error: unknown, about: string) => void;
   readonly #sweep: ExpirySweep;
   readonly #background: Documents['background'];
+  /** Pages and batches that are being read, each of many megabytes at most. */
+  readonly #reading: Places;
 
   constructor(options: DataServiceOptions) {
     const { port, writer, limits, nowMs = Date.now } = options;
@@ -78,6 +83,7 @@ export class DataService {
     this.#onError =
       options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
     this.#background = options.background;
+    this.#reading = new Places(limits.pagesAtOnceMax);
     this.#sweep = new ExpirySweep(port, limits, this.#onError);
     this.tracker = new AccessTracker({
       port,
@@ -87,7 +93,14 @@ export class DataService {
       onError: (error) => this.#onError(error, 'counting reads of the data store'),
     });
     this.steps = new DataSteps(port, this.#rules, this.tracker);
-    this.transfer = new DataTransfer({ port, writer, limits, tracker: this.tracker, steps: this.steps });
+    this.transfer = new DataTransfer({
+      port,
+      writer,
+      limits,
+      tracker: this.tracker,
+      steps: this.steps,
+      reading: this.#reading,
+    });
   }
 
   /** The value, or undefined if the document does not exist. A stored null is null. */
@@ -180,7 +193,17 @@ export class DataService {
   ): Promise<BatchAnswer> {
     const step = this.steps.batch(caller, namespace, request);
     if (step !== null) return this.#write(caller, { idempotency }, step);
-    return { set: {}, values: await this.getMany(caller, namespace, request.get ?? []), deleted: 0 };
+    const scope = this.#reads(caller, namespace);
+    const keys = distinctKeys(this.limits, request.get ?? []);
+    return this.#reading.run(async () => {
+      // Large answers are made one in a turn of the event loop: eight of 16 MiB held it for two seconds.
+      await nextTurn();
+      const found = await this.port.getMany(scope, keys, this.limits.dataBatchBytesMax);
+      const records = found.filter((record) => record !== undefined);
+      checkReadBytes(this.limits, records);
+      this.tracker.readAll(scope, records, caller.agent);
+      return { set: {}, values: valuesOf(records), deleted: 0 };
+    }, caller.user);
   }
 
   /** Keys in code-point order. Does not count as a read. */
@@ -196,29 +219,33 @@ export class DataService {
     options: ListOptions = {},
   ): Promise<Page<DocumentRecord>> {
     const scope = this.#reads(caller, namespace);
-    const page = await readPage(scope, 'documents', options, this.limits, (range) =>
-      readDocuments(
-        this.port,
-        Math.min(options.bytesMax ?? Infinity, this.limits.dataPageBytesMax),
-        scope,
-        range,
-      ),
-    );
+    const bytesMax = Math.min(options.bytesMax ?? Infinity, this.limits.dataPageBytesMax);
+    const page = await this.#reading.run(async () => {
+      // Pages that wait for a place would otherwise run one after the other in one turn.
+      await nextTurn();
+      checkWanted(options.signal);
+      return readPage(scope, 'documents', options, this.limits, (range) =>
+        readDocuments(this.port, bytesMax, scope, range),
+      );
+    }, caller.user);
     return { ...page, items: page.items.map((record) => this.#read(caller, scope, record)) };
   }
 
-  /** Every document of a namespace, page after page, however many there are. */
+  /** Every document of a namespace, page after page, however many there are; `pageItems` are read at a time. */
   async *getAll(
     caller: Caller,
     namespace: string,
-    options: { prefix?: string | undefined } = {},
+    {
+      pageItems = this.limits.pageItemsMax,
+      ...options
+    }: { prefix?: string | undefined; pageItems?: number | undefined } = {},
   ): AsyncGenerator<DataDocument> {
     let cursor: string | undefined;
     do {
       const page = await this.listDocuments(caller, namespace, {
         ...options,
         cursor,
-        limit: this.limits.pageItemsMax,
+        limit: pageItems,
       });
       for (const record of page.items) yield toDocument(record);
       cursor = page.next_cursor ?? undefined;

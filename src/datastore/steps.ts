@@ -1,10 +1,11 @@
 /** Every write of the data store as a step: checked, authorised, not run yet. */
 import type { Caller } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { readableScope, writableScope } from './access.js';
 import { isLive } from './documents/merge-document.js';
+import { checkReadBytes } from './documents/bounded-reads.js';
 import type { DocumentRecord, JsonValue, Scope } from './model.js';
 import { appended, incremented, mergePatched } from './documents/modifications.js';
 import { checkKey } from './names.js';
@@ -115,7 +116,10 @@ export class DataSteps {
     const batch = { sets: writes, deletes: deletes.map((key) => ({ key, ifVersion: null })), gets };
     return this.#write(scope, batch)
       .after(({ read }) => this.#tracker.readAll(scope, read, caller.agent))
-      .map((result) => batchAnswer(keys, result));
+      .map((result) => {
+        checkReadBytes(limits, result.read);
+        return batchAnswer(keys, result);
+      });
   }
 
   /** Adds to a number; a missing document counts as 0. Its expiry and metadata stay. */

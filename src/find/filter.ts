@@ -11,19 +11,21 @@ const operators: Readonly<Record<string, Test>> = {
   $gte: (found, wanted) => isOrdered(found, wanted, (order) => order >= 0),
   $lt: (found, wanted) => isOrdered(found, wanted, (order) => order < 0),
   $lte: (found, wanted) => isOrdered(found, wanted, (order) => order <= 0),
-  $in: (found, wanted) => Array.isArray(wanted) && wanted.some((one) => isSame(found, one)),
-  $nin: (found, wanted) => !Array.isArray(wanted) || !wanted.some((one) => isSame(found, one)),
+  $in: (found, wanted) => isAmong(found, wanted),
+  $nin: (found, wanted) => !isAmong(found, wanted),
 };
+/** Operators of other databases that join conditions. As names of members they would match nothing, without an error. */
+const joining: readonly string[] = ['$and', '$or', '$nor', '$not'];
 
 /** A checked filter: each member of a value with the conditions that it must meet. */
 export type Filter = (value: unknown) => boolean;
 
 /** Checks a filter once. The result is called for each value. */
 export function filterOf(filter: Readonly<Record<string, unknown>>): Filter {
-  const conditions = Object.entries(filter).map(([name, condition]) => ({
-    name,
-    holds: conditionOf(condition),
-  }));
+  const conditions = Object.entries(filter).map(([name, condition]) => {
+    if (Object.hasOwn(operators, name) || joining.includes(name)) throw misplaced(name);
+    return { name, holds: conditionOf(condition) };
+  });
   return (value) => conditions.every(({ name, holds }) => holds(memberOf(value, name)));
 }
 
@@ -43,18 +45,32 @@ function conditionOf(condition: unknown): (found: unknown) => boolean {
   if (!isObject(condition)) return (found) => isSame(found, condition);
   const names = Object.keys(condition);
   if (!names.some((name) => name.startsWith('$'))) return (found) => isSame(found, condition);
-  const tests = names.map((name) => ({ test: operatorOf(name), wanted: condition[name] }));
+  const tests = names.map((name) => ({ test: operatorOf(name, condition[name]), wanted: condition[name] }));
   return (found) => tests.every(({ test, wanted }) => test(found, wanted));
 }
 
-function operatorOf(name: string): Test {
+function operatorOf(name: string, wanted: unknown): Test {
   const test = Object.hasOwn(operators, name) ? operators[name] : undefined;
   // As a plain value an unknown operator would match nothing, without an error.
   if (test === undefined)
     throw new StoaError('invalid_request', `Unknown filter operator "${name}".`, {
       fix: `Use one of ${Object.keys(operators).join(', ')}.`,
     });
+  if ((name === '$in' || name === '$nin') && !Array.isArray(wanted))
+    throw new StoaError('invalid_request', `The filter operator ${name} has no list of values.`, {
+      fix: `Write it as {"${name}": ["open", "done"]}.`,
+    });
   return test;
+}
+
+function misplaced(name: string): StoaError {
+  return new StoaError('invalid_request', `The filter has ${name} in the place of a member of the value.`, {
+    fix: 'Name members, each with its condition: {"priority": {"$gte": 2}}. All conditions must hold.',
+  });
+}
+
+function isAmong(found: unknown, wanted: unknown): boolean {
+  return Array.isArray(wanted) && wanted.some((one) => isSame(found, one));
 }
 
 /** Equal as JSON: the order of members does not matter, and undefined members are ignored. */
@@ -108,12 +124,4 @@ function sortRank(value: unknown): 0 | 1 | 2 | 3 {
   if (typeof value === 'number') return 0;
   if (typeof value === 'string') return 1;
   return typeof value === 'boolean' ? 2 : 3;
-}
-
-/** Whether every condition of the filter holds for the value. */
-export function matches(
-  value: Readonly<Record<string, unknown>>,
-  filter: Readonly<Record<string, unknown>>,
-): boolean {
-  return filterOf(filter)(value);
 }

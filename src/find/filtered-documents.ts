@@ -1,14 +1,15 @@
-/** Searches without words: a filter on the values of documents, and sorting by a member. */
+/** Searches without words: every document is read, in the order of namespaces and keys. */
 import { checkWanted } from '../core/waiting/cancellation.js';
 import type { Limits } from '../core/settings/limits.js';
 import { Slices } from '../core/waiting/yielding.js';
 import { compareCodePoints } from '../datastore/documents/code-point-order.js';
+import { readDocuments } from '../datastore/documents/pages.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import type { DocumentReads } from '../datastore/port.js';
 import { type DocumentPosition, decodeDocumentPosition, encodeDocumentPosition } from './cursor.js';
-import { compareMembers, memberOf } from './filter.js';
 import { type FoundRecord, foundDocument } from './records.js';
 import type { CheckedRequest, Sort } from './requests.js';
+import { type SortedDocument, toSort } from './sorted-documents.js';
 
 export interface DocumentPage {
   readonly records: readonly FoundRecord[];
@@ -17,10 +18,15 @@ export interface DocumentPage {
   readonly isComplete: boolean;
 }
 
-/** Documents that are read together. */
-const documentsPerRead = 200;
-/** Characters of a text that sorting compares. A cursor holds them. */
-const memberCharactersMax = 256;
+export interface SortedDocuments {
+  readonly found: readonly SortedDocument[];
+  /** False: the search stopped at `findDocumentsExaminedMax` or `findSortedMax`. */
+  readonly isComplete: boolean;
+}
+
+/** Documents that are read together, if they are not large. */
+const documentsPerRead = 500;
+const namespacesPerRead = 200;
 
 export class FilteredDocuments {
   readonly #data: DocumentReads;
@@ -31,75 +37,65 @@ export class FilteredDocuments {
     this.#limits = limits;
   }
 
+  /** One page in the order of namespaces and keys. It ends early where its values are too large. */
   async page(user: string, checked: CheckedRequest): Promise<DocumentPage> {
-    if (checked.sort !== null) {
-      const { records, isComplete } = await this.#collect(user, checked, null, this.#limits.findSortedMax);
-      const { records: shown, next } = await this.sortedPage(records, { ...checked, filter: null });
-      return { records: shown, next, isComplete };
-    }
-    const position = decodeDocumentPosition(checked.list, checked.cursor);
-    const { records, last, isComplete, isEnd } = await this.#collect(user, checked, position, checked.limit);
-    const next =
-      isEnd || last === null
-        ? null
-        : encodeDocumentPosition(checked.list, { namespace: last.namespace, key: last.key, member: null });
-    return { records, next, isComplete };
-  }
-
-  /** One page of the records, after the filter, in the order of a member of their values. */
-  async sortedPage(
-    records: readonly FoundRecord[],
-    { filter, sort, limit, list, cursor }: CheckedRequest,
-  ): Promise<{ records: FoundRecord[]; next: string | null }> {
-    const slices = new Slices();
-    const found: Sorted[] = [];
-    for (const record of records) {
-      const { document } = record;
-      if (document === null) continue;
-      const value: unknown = JSON.parse(document.valueJson);
-      await slices.pause();
-      if (filter !== null && !filter(value)) continue;
-      const { namespace, key } = document;
-      found.push({ record, namespace, key, member: shortened(memberOf(value, (sort as Sort).member)) });
-    }
-    const order = orderOf(sort as Sort);
-    const position = decodeDocumentPosition(list, cursor);
-    const rest = found.filter((one) => position === null || order(one, position) > 0).toSorted(order);
-    const shown = rest.slice(0, limit);
-    const last = shown.at(-1);
+    const { list, cursor, limit } = checked;
+    const records: FoundRecord[] = [];
+    let bytesLeft = this.#limits.dataPageBytesMax;
+    const { last, stopped } = await this.#walk(
+      user,
+      checked,
+      decodeDocumentPosition(list, cursor),
+      (document) => {
+        records.push(foundDocument(document));
+        bytesLeft -= document.valueJson.length;
+        return records.length < limit && bytesLeft > 0;
+      },
+    );
     return {
-      records: shown.map(({ record }) => record),
-      next: last === undefined || rest.length <= limit ? null : encodeDocumentPosition(list, last),
+      records,
+      next:
+        stopped === null || last === null
+          ? null
+          : encodeDocumentPosition(list, { namespace: last.namespace, key: last.key, member: null }),
+      isComplete: stopped !== 'examined',
     };
   }
 
-  /** The documents that pass, in the order of namespaces and keys. */
-  async #collect(
+  /** Everything that is to be sorted. */
+  async sorted(user: string, checked: CheckedRequest, sort: Sort): Promise<SortedDocuments> {
+    const found: SortedDocument[] = [];
+    const { stopped } = await this.#walk(user, checked, null, (document, value) => {
+      found.push(toSort(document, value, sort, null));
+      return found.length < this.#limits.findSortedMax;
+    });
+    return { found, isComplete: stopped === null };
+  }
+
+  /** Calls `onFound` for each document that passes, until it returns false. `stopped` is null at the end of all. */
+  async #walk(
     user: string,
     checked: CheckedRequest,
     position: DocumentPosition | null,
-    wanted: number,
-  ): Promise<{
-    records: FoundRecord[];
-    last: DocumentRecord | null;
-    isComplete: boolean;
-    isEnd: boolean;
-  }> {
+    onFound: (document: DocumentRecord, value: unknown) => boolean,
+  ): Promise<{ last: DocumentRecord | null; stopped: 'full' | 'examined' | null }> {
     const slices = new Slices();
-    const records: FoundRecord[] = [];
     let last: DocumentRecord | null = null;
     let examined = 0;
+    let isFull = false;
     for await (const document of this.#documents(user, checked, position)) {
-      // The last document that was looked at, so that the next page begins after it.
-      if (records.length === wanted) return { records, last, isComplete: true, isEnd: false };
-      if (examined === this.#limits.findDocumentsExaminedMax)
-        return { records, last, isComplete: false, isEnd: false };
+      // There is another document, so the next page begins after the last one.
+      if (isFull) return { last, stopped: 'full' };
+      if (examined === this.#limits.findDocumentsExaminedMax) return { last, stopped: 'examined' };
       examined += 1;
       last = document;
-      if (passes(document, checked)) records.push(foundDocument(document));
+      if (isWritten(document, checked)) {
+        const value: unknown = JSON.parse(document.valueJson);
+        if (checked.filter === null || checked.filter(value)) isFull = !onFound(document, value);
+      }
       await slices.pause();
     }
-    return { records, last, isComplete: true, isEnd: true };
+    return { last, stopped: null };
   }
 
   async *#documents(
@@ -110,15 +106,17 @@ export class FilteredDocuments {
     if (parts.data === null) return;
     for await (const namespace of this.#namespaces(user, parts.data.namespaces, position)) {
       let after = position?.namespace === namespace ? position.key : null;
-      for (;;) {
+      for (let isEnd = false; !isEnd;) {
         checkWanted(signal);
-        const page = await this.#data.listDocuments(
+        const { items, ended } = await readDocuments(
+          this.#data,
+          this.#limits.dataPageBytesMax,
           { user, namespace },
           { prefix: prefix ?? '', after, limit: documentsPerRead, signal },
         );
-        yield* page;
-        if (page.length < documentsPerRead) break;
-        after = (page.at(-1) as DocumentRecord).key;
+        yield* items;
+        after = items.at(-1)?.key ?? after;
+        isEnd = ended;
       }
     }
   }
@@ -137,7 +135,7 @@ export class FilteredDocuments {
     // The namespace of the position may be gone, so the list begins before it.
     let after: string | null = null;
     for (;;) {
-      const page = await this.#data.listNamespaces(user, after, documentsPerRead);
+      const page = await this.#data.listNamespaces(user, after, namespacesPerRead);
       if (page.length === 0) return;
       for (const { namespace } of page) if (isLeft(namespace)) yield namespace;
       after = page.at(-1)?.namespace ?? null;
@@ -145,31 +143,12 @@ export class FilteredDocuments {
   }
 }
 
-interface Sorted extends DocumentPosition {
-  readonly record: FoundRecord;
-}
-
-function passes(
-  { valueJson, updatedByAgent, updatedAt }: DocumentRecord,
-  { filter, agent, sinceMs, untilMs }: CheckedRequest,
+/** By the agent and between the times of the search. */
+function isWritten(
+  { updatedByAgent, updatedAt }: DocumentRecord,
+  { agent, sinceMs, untilMs }: CheckedRequest,
 ): boolean {
   if (agent !== null && updatedByAgent !== agent) return false;
   const timeMs = Date.parse(updatedAt);
-  if (sinceMs !== null && timeMs < sinceMs) return false;
-  if (untilMs !== null && timeMs >= untilMs) return false;
-  return filter === null || filter(JSON.parse(valueJson));
-}
-
-function orderOf({ isDescending }: Sort): (a: DocumentPosition, b: DocumentPosition) => number {
-  return (a, b) => {
-    const order = compareMembers(a.member, b.member);
-    // Documents without the member come last in both directions.
-    const turned = isDescending && a.member !== null && b.member !== null ? -order : order;
-    return turned || compareCodePoints(a.namespace, b.namespace) || compareCodePoints(a.key, b.key);
-  };
-}
-
-function shortened(member: unknown): DocumentPosition['member'] {
-  if (typeof member === 'string') return member.slice(0, memberCharactersMax);
-  return typeof member === 'number' || typeof member === 'boolean' ? member : null;
+  return (sinceMs === null || timeMs >= sinceMs) && (untilMs === null || timeMs < untilMs);
 }

@@ -27,7 +27,7 @@ export interface RecordPorts {
 }
 
 /** In the order of the names; undefined for a record that was removed since the search. */
-export async function readRecords(
+async function readRecords(
   { data, workspaces, messaging }: RecordPorts,
   user: string,
   names: readonly EntryName[],
@@ -57,6 +57,45 @@ export async function readRecords(
       }
     }),
   );
+}
+
+/** The first step reads at most this many values of the largest size. */
+const stepMin = 16;
+const stepMax = 100;
+
+/** Reads the records of results in steps, so that large values are not in memory all at once. */
+export class RecordSteps {
+  readonly #ports: RecordPorts;
+  readonly #bytesMax: number;
+  #step = stepMin;
+  #largest = 1;
+
+  /** `bytesMax` bounds the values of one step, after the first one. */
+  constructor(ports: RecordPorts, bytesMax: number) {
+    this.#ports = ports;
+    this.#bytesMax = bytesMax;
+  }
+
+  /** In the order of the results; undefined for a record that was removed since the search. */
+  async *of<Result extends { readonly name: EntryName }>(
+    user: string,
+    results: readonly Result[],
+  ): AsyncGenerator<readonly [Result, FoundRecord | undefined]> {
+    for (let at = 0; at < results.length;) {
+      const part = results.slice(at, at + this.#step);
+      const names = part.map(({ name }) => name);
+      for (const [index, record] of (await readRecords(this.#ports, user, names)).entries()) {
+        this.#largest = Math.max(this.#largest, valueBytes(record));
+        yield [part[index] as Result, record];
+      }
+      at += part.length;
+      this.#step = Math.min(stepMax, Math.max(stepMin, Math.floor(this.#bytesMax / this.#largest)));
+    }
+  }
+}
+
+export function valueBytes(record: FoundRecord | undefined): number {
+  return record?.document?.valueJson.length ?? 0;
 }
 
 export function foundDocument(document: DocumentRecord): FoundRecord {

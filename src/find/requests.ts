@@ -5,6 +5,7 @@ import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import { readableScope } from '../datastore/access.js';
+import { msOf } from '../datastore/documents/times.js';
 import { checkPrefix } from '../datastore/names.js';
 import { type Filter, filterOf } from './filter.js';
 import { type FindKind, type FindMode, findKinds } from './model.js';
@@ -66,6 +67,13 @@ export interface CheckedRequest {
   readonly signal: Cancellation | undefined;
 }
 
+/** What a search names, looked up. */
+export interface FoundNames {
+  readonly projectId: string | null;
+  readonly roomId: string | null;
+  readonly agent: FoundAgent | null;
+}
+
 /** An agent that a search names. */
 export interface FoundAgent {
   readonly name: string;
@@ -76,10 +84,10 @@ export interface FoundAgent {
 export function checkRequest(
   caller: Caller,
   request: FindRequest,
-  roomId: string | null,
-  by: FoundAgent | null,
+  found: FoundNames,
   limits: Limits,
 ): CheckedRequest {
+  const { projectId, roomId, agent: by } = found;
   const query = checkQuery(request, limits);
   const { mode = 'text' } = request;
   const kinds = mode === 'text' ? kindsOf(request) : documentsOnly(request, mode);
@@ -101,7 +109,7 @@ export function checkRequest(
     query,
     text: request.q ?? '',
     mode,
-    parts: partsOf(caller, kinds, request, roomId, limits),
+    parts: partsOf(caller, kinds, request, found, limits),
     prefix: prefix ?? null,
     agent: by?.name ?? null,
     authors: by === null ? null : [by.name, ...by.identities],
@@ -111,7 +119,7 @@ export function checkRequest(
     sort: sort === undefined ? null : checkSort(sort, limits),
     values: request.values === true,
     limit: Math.min(Math.max(1, limit ?? limits.findItemsDefault), limits.findItemsMax),
-    list: `find ${caller.user} ${JSON.stringify([rest, filter, sort, prefix, agent, roomId])}`,
+    list: `find ${caller.user} ${JSON.stringify([rest, filter, sort, prefix, agent, projectId, roomId])}`,
     cursor,
     signal,
   };
@@ -133,6 +141,16 @@ function checkQuery({ q }: FindRequest, limits: Limits): Query | null {
   if (isEmptyQuery(query))
     throw new StoaError('invalid_request', `The search "${q.slice(0, 60)}" has no word to look for.`, {
       fix: 'Send at least one word that is not excluded with "-".',
+    });
+  const phrases = query.phrases.length + query.excluded.length;
+  if (phrases > limits.findPhrasesMax)
+    throw limitError('invalid_request', {
+      subject: 'The search',
+      unit: 'phrases and excluded words',
+      limit: 'findPhrasesMax',
+      limits,
+      received: phrases,
+      advice: 'Send fewer of them',
     });
   return query;
 }
@@ -173,8 +191,8 @@ function kindsOf(request: FindRequest): readonly FindKind[] {
 function partsOf(
   caller: Caller,
   kinds: readonly FindKind[],
-  { namespace, project }: FindRequest,
-  roomId: string | null,
+  { namespace }: FindRequest,
+  { projectId, roomId }: FoundNames,
   limits: Limits,
 ): SearchedParts {
   // An identity that is not linked to a user has no documents and no tasks.
@@ -183,21 +201,24 @@ function partsOf(
     namespace === undefined ? caller.scopes.namespaces : [readableScope(caller, namespace, limits).namespace];
   return {
     data: hasUser && kinds.includes('data') ? { user: caller.user, namespaces } : null,
-    tasks: hasUser && kinds.includes('tasks') ? { user: caller.user, project: project ?? null } : null,
+    tasks: hasUser && kinds.includes('tasks') ? { user: caller.user, project: projectId } : null,
     messages: kinds.includes('messages')
       ? { owner: hasUser ? caller.user : null, rooms: roomId === null ? null : [roomId] }
       : null,
   };
 }
 
+/** A day is its first moment. A time without a zone counts as UTC, whatever the zone of the server is. */
 function timeOf(name: string, text: string | undefined): number | null {
   if (text === undefined) return null;
-  const timeMs = Date.parse(text);
-  if (Number.isNaN(timeMs) || !/^\d{4}-\d\d-\d\d/.test(text))
+  try {
+    return msOf(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00` : text);
+  } catch (cause) {
     throw new StoaError('invalid_request', `${name} is not a time: "${text.slice(0, 40)}".`, {
       fix: 'Write it as 2026-01-31 or 2026-01-31T12:00:00Z.',
+      cause,
     });
-  return timeMs;
+  }
 }
 
 function checkFilter(filter: Readonly<Record<string, unknown>>, limits: Limits): Filter {

@@ -2,20 +2,27 @@
 import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import { checkWanted } from '../core/waiting/cancellation.js';
+import { Places } from '../core/waiting/places.js';
 import { Slices } from '../core/waiting/yielding.js';
 import type { Limits } from '../core/settings/limits.js';
 import { writableScope } from '../datastore/access.js';
-import type { JsonValue } from '../datastore/model.js';
 import type { NamespaceSettingsPort } from '../datastore/namespace-settings.js';
 import type { DocumentReads } from '../datastore/port.js';
+import type { FindPage } from './answers.js';
 import { decodeWordsPosition, encodeWordsPosition } from './cursor.js';
-import { excerptOf } from './excerpt.js';
-import { FilteredDocuments } from './filtered-documents.js';
-import type { Excerpt, FindKind, RankedEntry } from './model.js';
+import { HitPage, hitOf } from './hits.js';
+import { FilteredDocuments, type SortedDocuments } from './filtered-documents.js';
 import type { FindPort, OnReindexed, ReindexReport } from './port.js';
 import type { Query } from './query/query.js';
-import { type FoundRecord, type RecordPorts, readRecords } from './records.js';
-import { type CheckedRequest, type FindRequest, type FoundAgent, checkRequest } from './requests.js';
+import { type FoundRecord, type RecordPorts, RecordSteps } from './records.js';
+import {
+  type CheckedRequest,
+  type FindRequest,
+  type FoundAgent,
+  type Sort,
+  checkRequest,
+} from './requests.js';
+import { type SortedDocument, sortedAfter, sortedCursor, toSort } from './sorted-documents.js';
 import type { Embedding } from './vectors/embedding.js';
 import { type ReadPage, noEmbedder, vectorPages } from './vectors/search.js';
 
@@ -27,41 +34,12 @@ export interface FindServiceOptions extends RecordPorts {
   readonly data: DocumentReads;
   readonly limits: Limits;
   readonly nowMs: () => number;
+  /** The id of a project that is given by id or name. Throws for an unknown name. */
+  readonly findProject: (caller: Caller, project: string) => Promise<string>;
   /** The id of a room that the caller can see. Throws otherwise. */
   readonly findRoom: (caller: Caller, room: string) => Promise<string>;
   /** The name of an agent that is given by name or id, and its messaging identities. */
   readonly findAgent: (caller: Caller, agent: string) => Promise<FoundAgent>;
-}
-
-/** One result. A document has `namespace` and `key`, a task `project_id` and `id`, a message `room_id` and `id`. */
-export interface FindHit {
-  kind: FindKind;
-  namespace?: string;
-  key?: string;
-  project_id?: string;
-  room_id?: string;
-  /** The name of the room of a message. */
-  room?: string;
-  id?: string;
-  /** From 0 to 1; above 0.5 the result has all words. Null without words. */
-  score: number | null;
-  excerpt: string;
-  /** Ranges of the matched words in the excerpt, in UTF-16 units. */
-  marks: [start: number, end: number][];
-  author: string | null;
-  time: string;
-  version: number;
-  /** With `values`. */
-  value?: JsonValue;
-  metadata?: Record<string, JsonValue>;
-  created_at?: string;
-}
-
-export interface FindPage {
-  items: FindHit[];
-  next_cursor: string | null;
-  /** False: the search stopped at a limit, and there may be results that it did not look at. */
-  examined_all: boolean;
 }
 
 /** Results that are read together, when a filter leaves some of them out. */
@@ -71,23 +49,33 @@ export class FindService {
   readonly port: FindPort;
   readonly #options: FindServiceOptions;
   readonly #documents: FilteredDocuments;
+  /** Searches that run. Those that wait for the embedder do not delay the others. */
+  readonly #byWords: Places;
+  readonly #byMeaning: Places;
 
   constructor(options: FindServiceOptions) {
     this.port = options.port;
     this.#options = options;
     this.#documents = new FilteredDocuments(options.data, options.limits);
+    this.#byWords = new Places(options.limits.pagesAtOnceMax);
+    this.#byMeaning = new Places(options.limits.pagesAtOnceMax);
   }
 
   async find(caller: Caller, request: FindRequest): Promise<FindPage> {
-    const { limits, findRoom, findAgent } = this.#options;
+    const { limits, findProject, findRoom, findAgent } = this.#options;
+    const { project } = request;
+    const projectId = project === undefined ? null : await findProject(caller, project);
     const roomId = request.room === undefined ? null : await findRoom(caller, request.room);
     const agent = request.agent === undefined ? null : await findAgent(caller, request.agent);
-    const checked = checkRequest(caller, request, roomId, agent, limits);
+    const checked = checkRequest(caller, request, { projectId, roomId, agent }, limits);
     const { query } = checked;
     if (checked.mode !== 'text') await this.#requireVectors(caller, request);
-    if (query === null) return this.#filtered(caller, checked);
-    if (checked.sort !== null) return this.#sorted(caller, checked, query);
-    return this.#ranked(caller, checked, query);
+    const places = checked.mode === 'text' ? this.#byWords : this.#byMeaning;
+    return places.run(async () => {
+      checkWanted(checked.signal);
+      if (checked.sort !== null) return this.#sorted(caller, checked, query, checked.sort);
+      return query === null ? this.#filtered(caller, checked) : this.#ranked(caller, checked, query);
+    }, caller.user);
   }
 
   /** An empty answer would look as if nothing were similar. */
@@ -125,79 +113,91 @@ export class FindService {
     const { limit, filter, list } = checked;
     const position = decodeWordsPosition(list, checked.cursor, query.groups.length);
     const asOfMs = position?.asOfMs ?? this.#options.nowMs();
-    const items: FindHit[] = [];
+    const page = new HitPage(checked, limits);
     let [statistics, after] = [position?.statistics ?? null, position?.after ?? null];
     let examined = 0;
-    const slices = new Slices();
+    const [slices, steps] = [new Slices(), this.#steps()];
     const readPage = this.#pages(checked, query);
     for (;;) {
-      const wanted = filter === null ? limit + 1 - items.length : entriesPerRead;
+      const wanted = filter === null ? limit + 1 - page.items.length : entriesPerRead;
       const answer = await readPage({ asOfMs, statistics, after, limit: wanted });
       ({ statistics } = answer);
       const { entries } = answer;
-      const records = await this.#read(caller, entries.slice(0, filter === null ? limit : undefined));
-      for (const [index, record] of records.entries()) {
-        const entry = entries[index] as RankedEntry;
+      const read = entries.slice(0, filter === null ? limit : undefined);
+      for await (const [entry, record] of steps.of(caller.user, read)) {
         after = entry;
         examined += 1;
-        if (record === undefined || isHidden(record)) continue;
-        if (filter !== null && !filter(JSON.parse(record.document?.valueJson ?? 'null'))) continue;
-        items.push(this.#hit(entry, record, query, checked.values));
+        if (record === undefined || isHidden(record) || !passes(record, checked)) continue;
+        page.add(hitOf(entry, record, query, checked.values), record);
         await slices.pause();
-        if (items.length === limit) break;
+        if (page.isFull) break;
       }
       const isLast = entries.length < wanted && (entries.length === 0 || after === entries.at(-1));
-      const isFull =
-        items.length === limit || (filter !== null && examined >= limits.findDocumentsExaminedMax);
-      if (!isLast && !isFull) {
+      const isAtLimit = filter !== null && examined >= limits.findDocumentsExaminedMax;
+      if (!isLast && !page.isFull && !isAtLimit) {
         checkWanted(checked.signal);
         continue;
       }
       const next = isLast || after === null ? null : encodeWordsPosition(list, { asOfMs, statistics, after });
       return {
-        items,
+        items: page.items,
         next_cursor: next,
-        examined_all: answer.isComplete && (isLast || items.length === limit),
+        examined_all: answer.isComplete && (isLast || page.isFull),
       };
     }
   }
 
-  /** By a member of the value: every match is read, up to `findSortedMax`. */
-  async #sorted(caller: Caller, checked: CheckedRequest, query: Query): Promise<FindPage> {
-    const { limits } = this.#options;
-    const answer = await this.#pages(
-      checked,
-      query,
-    )({
-      asOfMs: this.#options.nowMs(),
-      statistics: null,
-      after: null,
-      limit: limits.findSortedMax,
-    });
-    const scores = new Map<FoundRecord, RankedEntry>();
-    const records: FoundRecord[] = [];
-    for (let at = 0; at < answer.entries.length; at += entriesPerRead) {
-      const entries = answer.entries.slice(at, at + entriesPerRead);
-      for (const [index, record] of (await this.#read(caller, entries)).entries()) {
-        if (record === undefined || isHidden(record)) continue;
-        records.push(record);
-        scores.set(record, entries[index] as RankedEntry);
-      }
-      checkWanted(checked.signal);
+  /** By a member of the value: everything is read to find the order, and then the page is read. */
+  async #sorted(caller: Caller, checked: CheckedRequest, query: Query | null, sort: Sort): Promise<FindPage> {
+    const { found, isComplete } =
+      query === null
+        ? await this.#documents.sorted(caller.user, checked, sort)
+        : await this.#sortedByWords(caller, checked, query, sort);
+    const rest = sortedAfter(found, checked, sort);
+    const page = new HitPage(checked, this.#options.limits);
+    let last: SortedDocument | undefined;
+    for await (const [document, record] of this.#steps().of(caller.user, rest.slice(0, checked.limit))) {
+      last = document;
+      if (record !== undefined && !(query !== null && isHidden(record)) && passes(record, checked))
+        page.add(hitOf(document.entry, record, query, checked.values), record);
+      if (page.isFull) break;
     }
-    const page = await this.#documents.sortedPage(records, checked);
     return {
-      items: page.records.map((record) => this.#hit(scores.get(record), record, query, checked.values)),
-      next_cursor: page.next,
-      examined_all: answer.isComplete && answer.entries.length < limits.findSortedMax,
+      items: page.items,
+      next_cursor: last === undefined || last === rest.at(-1) ? null : sortedCursor(checked, last),
+      examined_all: isComplete,
     };
   }
 
-  /** Without words: documents in the order of their keys, or by a member of the value. */
+  /** Every match is read, up to `findSortedMax`. */
+  async #sortedByWords(
+    caller: Caller,
+    checked: CheckedRequest,
+    query: Query,
+    sort: Sort,
+  ): Promise<SortedDocuments> {
+    const { limits, nowMs } = this.#options;
+    const readPage = this.#pages(checked, query);
+    const limit = limits.findSortedMax;
+    const answer = await readPage({ asOfMs: nowMs(), statistics: null, after: null, limit });
+    const found: SortedDocument[] = [];
+    const slices = new Slices();
+    for await (const [entry, record] of this.#steps().of(caller.user, answer.entries)) {
+      checkWanted(checked.signal);
+      const document = record?.document ?? null;
+      if (record === undefined || document === null || isHidden(record)) continue;
+      const value: unknown = JSON.parse(document.valueJson);
+      if (checked.filter === null || checked.filter(value)) found.push(toSort(document, value, sort, entry));
+      await slices.pause();
+    }
+    return { found, isComplete: answer.isComplete && answer.entries.length < limit };
+  }
+
+  /** Without words: documents in the order of their keys. */
   async #filtered(caller: Caller, checked: CheckedRequest): Promise<FindPage> {
     const page = await this.#documents.page(caller.user, checked);
     return {
-      items: page.records.map((record) => this.#hit(undefined, record, null, checked.values)),
+      items: page.records.map((record) => hitOf(null, record, null, checked.values)),
       next_cursor: page.next,
       examined_all: page.isComplete,
     };
@@ -210,37 +210,8 @@ export class FindService {
     return checked.mode === 'text' ? words : vectorPages(this.#options, checked, query, words);
   }
 
-  #read({ user }: Caller, entries: readonly RankedEntry[]): Promise<(FoundRecord | undefined)[]> {
-    return readRecords(
-      this.#options,
-      user,
-      entries.map(({ name }) => name),
-    );
-  }
-
-  #hit(
-    entry: RankedEntry | undefined,
-    { text, document, version, timeMs, author, room }: FoundRecord,
-    query: Query | null,
-    values: boolean,
-  ): FindHit {
-    const excerpt: Excerpt = excerptOf(text, query ?? { groups: [], phrases: [], excluded: [] });
-    return {
-      ...placeOf(entry, document),
-      ...(room !== null && { room }),
-      score: entry === undefined ? null : Number(entry.score.toFixed(6)),
-      excerpt: excerpt.text,
-      marks: excerpt.marks.map(([start, end]) => [start, end]),
-      author,
-      time: new Date(timeMs).toISOString(),
-      version,
-      ...(values &&
-        document !== null && {
-          value: JSON.parse(document.valueJson) as JsonValue,
-          metadata: document.metadata,
-          created_at: document.createdAt,
-        }),
-    };
+  #steps(): RecordSteps {
+    return new RecordSteps(this.#options, this.#options.limits.dataPageBytesMax);
   }
 }
 
@@ -249,11 +220,6 @@ function isHidden({ document }: FoundRecord): boolean {
   return document?.indexed === false;
 }
 
-function placeOf(
-  entry: RankedEntry | undefined,
-  document: FoundRecord['document'],
-): Pick<FindHit, 'kind' | 'namespace' | 'key' | 'project_id' | 'room_id' | 'id'> {
-  if (document !== null) return { kind: 'data', namespace: document.namespace, key: document.key };
-  const { kind, collection, id } = (entry as RankedEntry).name; // Only documents are found without words.
-  return kind === 'tasks' ? { kind, project_id: collection, id } : { kind, room_id: collection, id };
+function passes({ document }: FoundRecord, { filter }: CheckedRequest): boolean {
+  return filter === null || filter(JSON.parse(document?.valueJson ?? 'null'));
 }

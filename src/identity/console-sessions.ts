@@ -15,6 +15,7 @@ import {
   operatorMark,
   sameHash,
   tokenIdOf,
+  tokenRemovedError,
 } from './tokens.js';
 
 export interface ConsoleSessionsOptions {
@@ -55,7 +56,7 @@ export class ConsoleSessions {
   /** The code of a link with the rights of the caller, never with more. */
   async createCode(caller: Caller): Promise<Issued> {
     const { writer, port, limits, nowMs } = this.#options;
-    const own = caller.tokenId === null ? undefined : await port.findToken(caller.tokenId);
+    const own = await this.#ownToken(caller);
     // A session grants what its own token granted, so that a chain of links does not outlive the first token.
     const grantedBy = (own?.purpose === 'console' ? own.grantedBy : own?.id) ?? (await this.#operatorMark());
     const grant: Grant = {
@@ -120,6 +121,14 @@ export class ConsoleSessions {
       : (await this.#findParent(grantedBy)) !== undefined;
   }
 
+  /** The caller's token; undefined for the operator's. It may have been removed since the request was authenticated. */
+  async #ownToken({ tokenId }: Caller): Promise<TokenRecord | undefined> {
+    if (tokenId === null) return undefined;
+    const own = await this.#options.port.findToken(tokenId);
+    if (own === undefined) throw tokenRemovedError();
+    return own;
+  }
+
   /** Never later than the token that granted it. */
   async #endOf({ grantedBy }: Grant, seconds: number, nowMs: number): Promise<number> {
     const parent = await this.#findParent(grantedBy);
@@ -163,8 +172,6 @@ function usedCode(): StoaError {
   return new StoaError(
     'unauthenticated',
     'The sign-in link was used before, has expired or is not complete.',
-    {
-      fix: 'Make a new link with "stoa console".',
-    },
+    { fix: 'Make a new link with "stoa console".' },
   );
 }

@@ -2,7 +2,7 @@
 import { exceeds } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { invalidCharacterIn } from '../core/text/invalid-character.js';
-import { type FieldError, invalidFields } from '../core/validate.js';
+import { type FieldError, invalidFields } from '../core/validation/validate.js';
 
 export function checkScopeNamespaces(
   namespaces: readonly string[] | null,

@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../core/entries-at-most.js';
 import { StoaError } from '../core/errors.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } from '../core/caller.js';

@@ -2,11 +2,17 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../core/entries-at-most.js';
-import { nodeEd25519, sodiumEd25519 } from './ed25519.js';
+import { type Ed25519, nodeEd25519, sodiumEd25519 } from './ed25519.js';
 
-const ed25519 = sodiumEd25519() ?? nodeEd25519;
 const keyBytes = 32;
 export const signatureBytes = 64;
+
+let loaded: Ed25519 | undefined;
+
+/** Loaded for the first key: libsodium takes 10 ms of a start. */
+function ed25519(): Ed25519 {
+  return (loaded ??= sodiumEd25519() ?? nodeEd25519);
+}
 
 /**
  * Canonical, padded base64 of so many bytes, or undefined: two spellings of one key would be two identities.
@@ -32,7 +38,7 @@ export function decodePublicKey(text: string): Buffer | undefined {
   const known = goodKeys.get(text);
   if (known !== undefined) return known;
   const key = decodeBase64(text, keyBytes);
-  if (key === undefined || !ed25519.isValidKey(key)) return undefined;
+  if (key === undefined || !ed25519().isValidKey(key)) return undefined;
   goodKeys.set(text, key);
   return key;
 }
@@ -43,7 +49,7 @@ export function decodeSignature(text: string): Buffer | undefined {
 
 export function verifySignature(publicKey: Buffer, text: string | Buffer, signature: Buffer): boolean {
   const message = typeof text === 'string' ? Buffer.from(text) : text;
-  return signature.length === signatureBytes && ed25519.verify(signature, message, publicKey);
+  return signature.length === signatureBytes && ed25519().verify(signature, message, publicKey);
 }
 
 export interface SigningKeys {
@@ -53,12 +59,12 @@ export interface SigningKeys {
 }
 
 export function signingKeysOf(seed: Buffer): SigningKeys {
-  const publicKey = ed25519.publicKeyOf(seed);
+  const publicKey = ed25519().publicKeyOf(seed);
   return { publicKey, secretKey: Buffer.concat([seed, publicKey]) };
 }
 
 export function sign(secretKey: Buffer, text: string | Buffer): Buffer {
-  return ed25519.sign(typeof text === 'string' ? Buffer.from(text) : text, secretKey);
+  return ed25519().sign(typeof text === 'string' ? Buffer.from(text) : text, secretKey);
 }
 
 /** The hash of an empty body. A request without a body is signed with it, for every method. */

@@ -4,7 +4,7 @@ import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
-import { invalidFields, validate } from '../core/validate.js';
+import { invalidFields, validate } from '../core/validation/validate.js';
 import { invalidCharacterIn } from '../core/text/invalid-character.js';
 import { isoTime } from '../core/text/iso-time.js';
 import type { IdentityPort } from './port.js';

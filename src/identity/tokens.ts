@@ -1,7 +1,7 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Scopes } from '../core/caller.js';
-import type { StoaError } from '../core/errors.js';
+import { StoaError } from '../core/errors.js';
 import { limitError } from '../core/settings/exceeds.js';
 
 /**
@@ -96,6 +96,12 @@ export function publicPartOf(tokenId: string): string {
 
 export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number): boolean {
   return token.expiresAtMs !== null && token.expiresAtMs <= nowMs;
+}
+
+export function tokenRemovedError(): StoaError {
+  return new StoaError('unauthenticated', 'The bearer token was revoked or has expired.', {
+    fix: 'Make a new one with "stoa token create".',
+  });
 }
 
 export function tooManyTokens(perUserMax: number): StoaError {

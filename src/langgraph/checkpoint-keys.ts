@@ -22,6 +22,12 @@ export function checkpointKey(line: Line, id: string): string {
   return linePrefix('c', line) + reversed(id);
 }
 
+/** The values that are new in a checkpoint. No channel begins with a colon: pathPrefix escapes it. */
+export function newValuesKey(line: Line, id: string): string {
+  return `${linePrefix('v', line)}:${pathPrefix([id])}`;
+}
+
+/** A long value. */
 export function valueKey(line: Line, channel: string, version: number | string): string {
   return `${linePrefix('v', line)}${pathPrefix([channel])}${pathPrefix([String(version)])}`;
 }

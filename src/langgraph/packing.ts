@@ -13,6 +13,8 @@ export interface Packed {
 
 /** A character has at most six bytes as escaped JSON, so every piece is below the limit of a value. */
 const pieceCharactersMax = 160_000;
+/** A value that is not longer shares a document with others. */
+const shortCharactersMax = 10_000;
 
 /** The value in one piece of any length. */
 export function packWhole(type: string, bytes: Uint8Array): Packed {
@@ -20,9 +22,22 @@ export function packWhole(type: string, bytes: Uint8Array): Packed {
   return text === undefined ? { type, data: toBase64(bytes), isBinary: true } : { type, data: text };
 }
 
+export function isShort({ data }: Packed): boolean {
+  return data.length <= shortCharactersMax;
+}
+
+/** What a document that values share may have: below half of the limit of a document, as JSON of any characters. */
+export const sharedCharactersMax = 80_000;
+/** The names of the members of a shared value, and its place. */
+const memberCharacters = 80;
+
+/** The characters of a short value in a document that it shares with others. */
+export function sharedCharacters(channel: string, { data }: Packed): number {
+  return channel.length + data.length + memberCharacters;
+}
+
 /** The documents of one value by key. The first has the key `key`. */
-export function pack(key: string, type: string, bytes: Uint8Array): Record<string, Packed | string> {
-  const packed = packWhole(type, bytes);
+export function split<Value extends Packed>(key: string, packed: Value): Record<string, Value | string> {
   const [first = '', ...rest] = piecesOf(packed.data);
   return {
     [key]: { ...packed, data: first, ...(rest.length > 0 && { pieces: rest.length + 1 }) },

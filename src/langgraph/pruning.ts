@@ -1,12 +1,13 @@
 /** Which documents of old checkpoints can be deleted. */
 import type { ChannelVersions, CheckpointMetadata } from '@langchain/langgraph-checkpoint';
-import type { DataClient } from '../client/index.js';
 import { StoaError } from '../core/errors.js';
+import type { Documents } from './in-process.js';
 import {
   type DocumentKind,
   type Line,
   checkpointKey,
   linePrefix,
+  newValuesKey,
   valueKey,
   writesPrefix,
 } from './checkpoint-keys.js';
@@ -33,6 +34,7 @@ export interface PrunedCheckpoint extends Line {
   v: number;
   ts: string;
   versions: ChannelVersions;
+  places: Readonly<Record<string, string>>;
   metadata: CheckpointMetadata;
 }
 
@@ -63,7 +65,7 @@ export function checkedPrune({
  * that an existing checkpoint never misses its values.
  */
 export async function doomedKeys(
-  data: DataClient<unknown>,
+  data: Documents<unknown>,
   line: readonly PrunedCheckpoint[],
   rule: PruneRule,
 ): Promise<{ checkpoints: number; keys: string[] }> {
@@ -118,12 +120,14 @@ function deltaChannels({ metadata }: PrunedCheckpoint): string[] {
 }
 
 function valueKeysOf(checkpoint: PrunedCheckpoint): string[] {
-  return Object.entries(checkpoint.versions).map(([channel, version]) =>
-    valueKey(checkpoint, channel, version),
-  );
+  const { versions, places } = checkpoint;
+  return [
+    ...Object.values(places).map((id) => newValuesKey(checkpoint, id)),
+    ...Object.entries(versions).map(([channel, version]) => valueKey(checkpoint, channel, version)),
+  ];
 }
 
-async function keysIn(data: DataClient<unknown>, kind: DocumentKind, line: Line): Promise<string[]> {
+async function keysIn(data: Documents<unknown>, kind: DocumentKind, line: Line): Promise<string[]> {
   const keys: string[] = [];
   let cursor: string | undefined;
   do {

@@ -8,30 +8,23 @@ import {
   type Checkpoint,
   type CheckpointListOptions,
   type CheckpointMetadata,
-  type CheckpointPendingWrite,
   type CheckpointTuple,
   type PendingWrite,
   type SerializerProtocol,
   TASKS,
-  WRITES_IDX_MAP,
   copyCheckpoint,
   getCheckpointId,
   maxChannelVersion,
 } from '@langchain/langgraph-checkpoint';
-import type { DataClient, Stoa } from '../client/index.js';
 import { StoaError } from '../core/errors.js';
-import {
-  type Line,
-  checkpointKey,
-  linePrefix,
-  threadPrefix,
-  valueKey,
-  writesPrefix,
-} from './checkpoint-keys.js';
+import { KeyQueue } from '../core/waiting/key-queue.js';
+import { type Line, checkpointKey, linePrefix, threadPrefix } from './checkpoint-keys.js';
+import { ChannelValues } from './channel-values.js';
 import { type Config, configOf, required, textIn } from './config.js';
-import { matches } from '../find/filter.js';
-import { pathPrefix } from './keys.js';
-import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';
+import { filterOf } from '../find/filter.js';
+import type { Documents, StoaCalls } from './in-process.js';
+import { type Packed, packWhole, unpack } from './packing.js';
+import { PendingWrites } from './pending-writes.js';
 import {
   type PruneOptions,
   type Pruned,
@@ -40,18 +33,11 @@ import {
   doomedKeys,
 } from './pruning.js';
 import { SharedWrites } from './shared-writes.js';
-import {
-  type Stored,
-  type StoredCheckpoint,
-  batchKeysMax,
-  checkpointIn,
-  furtherPieces,
-  packedIn,
-  writeIn,
-} from './stored-documents.js';
+import { type Stored, type StoredCheckpoint, batchKeysMax, checkpointIn } from './stored-documents.js';
 
 export interface StoaSaverOptions {
-  client: Stoa;
+  /** The client of a server, or `inProcess(stoa, caller)`. */
+  client: StoaCalls;
   /** The namespace of the data store that holds the checkpoints. */
   namespace?: string | undefined;
   /** Serializes values; the default is LangGraph's serializer. */
@@ -64,13 +50,19 @@ export interface StoaSaverOptions {
  * const graph = builder.compile({ checkpointer });
  */
 export class StoaSaver extends BaseCheckpointSaver {
-  readonly #data: DataClient<Stored>;
+  readonly #data: Documents<Stored>;
   readonly #writes: SharedWrites;
+  readonly #values: ChannelValues;
+  readonly #pending: PendingWrites;
+  /** By line: the next checkpoint finds its unchanged values by those before it. */
+  readonly #puts = new KeyQueue();
 
   constructor({ client, namespace = 'langgraph-checkpoints', serde }: StoaSaverOptions) {
     super(serde);
     this.#data = client.data<Stored>(namespace);
     this.#writes = new SharedWrites(client, this.#data);
+    this.#values = new ChannelValues(this.#data, this.serde);
+    this.#pending = new PendingWrites(this.#data, this.#writes, this.serde);
   }
 
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
@@ -80,11 +72,11 @@ export class StoaSaver extends BaseCheckpointSaver {
     const id = getCheckpointId(config);
     if (id !== '') {
       const stored = await this.#data.get(checkpointKey(line, id));
-      return stored === undefined ? undefined : this.#tupleOf(checkpointIn(stored));
+      return stored === undefined ? undefined : this.#continued(checkpointIn(stored));
     }
     // The keys of newer checkpoints come first.
     for await (const { value } of this.#data.entries({ prefix: linePrefix('c', line), pageItems: 1 }))
-      return this.#tupleOf(checkpointIn(value));
+      return this.#continued(checkpointIn(value));
     return undefined;
   }
 
@@ -105,6 +97,7 @@ export class StoaSaver extends BaseCheckpointSaver {
         : ns === undefined
           ? threadPrefix('c', thread)
           : linePrefix('c', { thread, ns });
+    const passes = filterOf(filter);
     let left = limit;
     for await (const { value } of this.#data.entries({ prefix })) {
       if (left <= 0) return;
@@ -113,7 +106,7 @@ export class StoaSaver extends BaseCheckpointSaver {
       if (id !== undefined && stored.id !== id) continue;
       if (beforeId !== undefined && stored.id >= beforeId) continue;
       const metadata = await this.#metadataOf(stored);
-      if (!matches(metadata, filter)) continue;
+      if (!passes(metadata)) continue;
       left -= 1;
       yield this.#tupleOf(stored);
     }
@@ -127,21 +120,28 @@ export class StoaSaver extends BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<Config> {
     const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
-    const { channel_values: values, ...rest } = copyCheckpoint(checkpoint);
-    const documents: Record<string, Stored> = {};
-    for (const [channel, version] of Object.entries(newVersions)) {
-      if (!Object.hasOwn(values, channel)) continue;
-      Object.assign(
-        documents,
-        pack(valueKey(line, channel, version), ...(await this.serde.dumpsTyped(values[channel]))),
-      );
-    }
+    const copied = copyCheckpoint(checkpoint);
+    return this.#puts.run(linePrefix('c', line), () =>
+      this.#put(line, textIn(config, 'checkpoint_id') ?? null, copied, metadata, newVersions),
+    );
+  }
+
+  async #put(
+    line: Line,
+    parent: string | null,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Config> {
+    const { channel_values: _values, ...rest } = checkpoint;
+    const { documents, places } = await this.#values.pack(line, checkpoint, newVersions);
     const key = checkpointKey(line, checkpoint.id);
     // The checkpoint is written last, so that its values exist when it is found.
     documents[key] = {
       ...line,
       id: checkpoint.id,
-      parent: textIn(config, 'checkpoint_id') ?? null,
+      parent,
+      places,
       checkpoint: packWhole(...(await this.serde.dumpsTyped(rest))),
       metadata: packWhole(...(await this.serde.dumpsTyped(metadata))),
     };
@@ -150,6 +150,7 @@ export class StoaSaver extends BaseCheckpointSaver {
     } catch (error) {
       throw error instanceof StoaError && error.code === 'too_large' ? tooLong(checkpoint.id, error) : error;
     }
+    this.#values.remember(line, rest.channel_versions, places);
     return configOf(line, checkpoint.id);
   }
 
@@ -160,40 +161,12 @@ export class StoaSaver extends BaseCheckpointSaver {
   override async putWrites(config: Config, writes: PendingWrite[], taskId: string): Promise<void> {
     if (writes.length === 0) return;
     const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
-    const prefix = writesPrefix(line, required(config, 'checkpoint_id'));
-    const places = writes.map(([channel, value], index) => {
-      const place = Object.hasOwn(WRITES_IDX_MAP, channel) ? (WRITES_IDX_MAP[channel] ?? index) : index;
-      return {
-        key: `${prefix}${pathPrefix([taskId])}${placeText(place)}`,
-        channel,
-        value,
-        isKept: place >= 0,
-      };
-    });
-    const packed = await Promise.all(
-      places.map(async ({ key, channel, value, isKept }) => {
-        const { [key]: first, ...further } = pack(key, ...(await this.serde.dumpsTyped(value)));
-        // pack puts the first piece at the key it was given.
-        return {
-          key,
-          isKept,
-          pieces: { [key]: { ...(first as Packed), task: taskId, channel }, ...further },
-        };
-      }),
-    );
-    const isWritten = await this.#writes.soon({
-      documents: Object.assign({}, ...packed.map(({ pieces }) => pieces)) as Record<string, Stored>,
-      created: new Set(packed.filter(({ isKept }) => isKept).map(({ key }) => key)),
-    });
-    if (isWritten) return;
-    const there = await this.#data.getMany(packed.filter(({ isKept }) => isKept).map(({ key }) => key));
-    const documents: Record<string, Stored> = {};
-    for (const { key, pieces } of packed) if (!Object.hasOwn(there, key)) Object.assign(documents, pieces);
-    if (Object.keys(documents).length > 0) await this.#writes.now({ documents, created: new Set() });
+    await this.#pending.put(line, required(config, 'checkpoint_id'), taskId, writes);
   }
 
   /** Checkpoints are deleted first, so that an existing checkpoint never misses its values. */
   override async deleteThread(threadId: string): Promise<void> {
+    this.#values.forget();
     for (const kind of ['c', 'w', 'v'] as const) {
       for (;;) {
         const { items, next_cursor } = await this.#data.listKeys({
@@ -233,9 +206,9 @@ export class StoaSaver extends BaseCheckpointSaver {
         await flush();
       // The serializer gives back what put gave it.
       const { v, ts, channel_versions } = (await this.#load(stored.checkpoint)) as Checkpoint;
-      const { thread, ns, id, parent } = stored;
+      const { thread, ns, id, parent, places } = stored;
       const metadata = await this.#metadataOf(stored);
-      line.push({ thread, ns, id, parent, v, ts, versions: channel_versions, metadata });
+      line.push({ thread, ns, id, parent, v, ts, versions: channel_versions, places, metadata });
     }
     await flush();
     return pruned;
@@ -249,12 +222,19 @@ export class StoaSaver extends BaseCheckpointSaver {
     return Math.floor(current ?? 0) + 1 + Math.random();
   }
 
+  /** The next checkpoint of the line probably follows this one. */
+  async #continued(stored: StoredCheckpoint): Promise<CheckpointTuple> {
+    const tuple = await this.#tupleOf(stored);
+    this.#values.remember(stored, tuple.checkpoint.channel_versions, stored.places);
+    return tuple;
+  }
+
   async #tupleOf(stored: StoredCheckpoint): Promise<CheckpointTuple> {
     // The serializer gives back what put gave it.
     const rest = (await this.#load(stored.checkpoint)) as Omit<Checkpoint, 'channel_values'>;
     const [values, pendingWrites, metadata] = await Promise.all([
-      this.#valuesOf(stored, rest.channel_versions),
-      this.#writesOf(stored, stored.id),
+      this.#values.load(stored, rest.channel_versions),
+      this.#pending.load(stored, stored.id),
       this.#metadataOf(stored),
     ]);
     const checkpoint: Checkpoint = { ...rest, channel_values: values };
@@ -273,48 +253,9 @@ export class StoaSaver extends BaseCheckpointSaver {
     return (await this.#load(metadata)) as CheckpointMetadata; // The serializer gives back what put gave it.
   }
 
-  async #valuesOf(line: Line, versions: ChannelVersions): Promise<Record<string, unknown>> {
-    const channels = Object.entries(versions).map(([channel, version]) => ({
-      channel,
-      key: valueKey(line, channel, version),
-    }));
-    if (channels.length === 0) return {};
-    const firsts = await this.#data.getMany(channels.map(({ key }) => key));
-    const present = channels.flatMap(({ channel, key }) =>
-      firsts[key] === undefined ? [] : [{ channel, key, packed: packedIn(firsts[key]) }],
-    );
-    const furthers = present.flatMap(({ key, packed }) => furtherKeys(key, packed));
-    const pieces = furthers.length === 0 ? {} : await this.#data.getMany(furthers);
-    return Object.fromEntries(
-      await Promise.all(
-        present.map(
-          async ({ channel, key, packed }) =>
-            [channel, await this.#load(packed, furtherPieces(key, packed, pieces))] as const,
-        ),
-      ),
-    );
-  }
-
-  async #writesOf(line: Line, id: string): Promise<CheckpointPendingWrite[]> {
-    const documents = await this.#data.getAll({ prefix: writesPrefix(line, id) });
-    const firsts = Object.entries(documents).flatMap(([key, stored]) =>
-      typeof stored === 'string' ? [] : [{ key, write: writeIn(stored) }],
-    );
-    return Promise.all(
-      firsts.map(
-        async ({ key, write }) =>
-          [
-            write.task,
-            write.channel,
-            await this.#load(write, furtherPieces(key, write, documents)),
-          ] as CheckpointPendingWrite,
-      ),
-    );
-  }
-
   /** Before version 4 the sends of a step were stored as writes of its parent, not in a channel. */
   async #migrateSends(checkpoint: Checkpoint, line: Line, parent: string): Promise<void> {
-    const writes = await this.#writesOf(line, parent);
+    const writes = await this.#pending.load(line, parent);
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_values[TASKS] = writes
       .filter(([, channel]) => channel === TASKS)
@@ -323,8 +264,8 @@ export class StoaSaver extends BaseCheckpointSaver {
       versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
   }
 
-  #load(packed: Packed, further: readonly string[] = []): Promise<unknown> {
-    return this.serde.loadsTyped(packed.type, unpack(packed, further));
+  #load(packed: Packed): Promise<unknown> {
+    return this.serde.loadsTyped(packed.type, unpack(packed, []));
   }
 }
 
@@ -339,9 +280,4 @@ function tooLong(id: string, cause: StoaError): StoaError {
       ...(cause.details !== undefined && { details: cause.details }),
     },
   );
-}
-
-/** Texts that sort as the numbers do, from the special places below zero on. */
-function placeText(place: number): string {
-  return String(place + 100).padStart(8, '0');
 }

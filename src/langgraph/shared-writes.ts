@@ -2,8 +2,9 @@
  * Writes of documents that share requests. LangGraph waits for each checkpoint before it sends the next, but not for
  * the writes of tasks: these wait for the next checkpoint and are sent with it, or on their own if none comes.
  */
-import type { DataClient, Stoa } from '../client/index.js';
+import type { CommitInput } from '../client/index.js';
 import { StoaError, errorKinds } from '../core/errors.js';
+import type { Documents, StoaCalls } from './in-process.js';
 import { type Stored, batchesOf, charactersOf } from './stored-documents.js';
 import { requireWritten } from './written.js';
 
@@ -29,11 +30,11 @@ interface Waiting extends DocumentWrite {
   readonly reject: (error: unknown) => void;
 }
 
-type SetOperation = Extract<Parameters<Stoa['commit']>[0]['operations'][number], { op: 'data.set' }>;
+type SetOperation = Extract<CommitInput['operations'][number], { op: 'data.set' }>;
 
 export class SharedWrites {
-  readonly #client: Stoa;
-  readonly #data: DataClient<Stored>;
+  readonly #client: StoaCalls;
+  readonly #data: Documents<Stored>;
   /** False once the server said that its documents cannot take part in a commit. */
   #hasCommits = true;
   /** They fit into one request. */
@@ -41,7 +42,7 @@ export class SharedWrites {
   #underWay = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(client: Stoa, data: DataClient<Stored>) {
+  constructor(client: StoaCalls, data: Documents<Stored>) {
     this.#client = client;
     this.#data = data;
   }

@@ -11,14 +11,16 @@ import {
   type SearchItem,
   type SearchOperation,
 } from '@langchain/langgraph-checkpoint';
-import type { DataClient, DataDocument, Stoa } from '../client/index.js';
+import type { DataDocument } from '../client/index.js';
 import { StoaError } from '../core/errors.js';
-import { matches } from '../find/filter.js';
+import { filterOf } from '../find/filter.js';
+import type { Documents, StoaCalls } from './in-process.js';
 import { itemKey, parseItemKey, pathPrefix } from './keys.js';
 import { requireWritten } from './written.js';
 
 export interface StoaStoreOptions {
-  client: Stoa;
+  /** The client of a server, or `inProcess(stoa, caller)`. */
+  client: StoaCalls;
   /** The namespace of the data store that holds the items. */
   namespace?: string | undefined;
   /**
@@ -62,8 +64,8 @@ type Value = PutOperation['value'] & object;
  * const found = await store.search(['users'], { filter: { food: 'figs' } });
  */
 export class StoaStore extends BaseStore {
-  readonly #client: Stoa;
-  readonly #data: DataClient<Value>;
+  readonly #client: StoaCalls;
+  readonly #data: Documents<Value>;
   readonly #ttlSeconds: number | null;
   readonly #refreshOnRead: boolean;
   readonly #index: StoreIndex | null;
@@ -159,11 +161,12 @@ export class StoaStore extends BaseStore {
     const { namespacePrefix, filter, limit = 10, offset = 0, query } = operation;
     if (limit <= 0) return [];
     if (query !== undefined && query.trim() !== '') return this.#find(query, operation);
+    const passes = filterOf(filter ?? {});
     const found: DataDocument<Value>[] = [];
     let skipped = 0;
     const pageItems = filter === undefined ? Math.min(pageItemsMax, limit + offset) : pageItemsMax;
     for await (const document of this.#data.entries({ prefix: pathPrefix(namespacePrefix), pageItems })) {
-      if (filter !== undefined && !matches(document.value, filter)) continue;
+      if (!passes(document.value)) continue;
       skipped += 1;
       if (skipped > offset) found.push(document);
       if (found.length >= limit) break;

@@ -8,14 +8,26 @@ export interface StoredCheckpoint extends Line {
   parent: string | null;
   checkpoint: Packed;
   metadata: Packed;
+  /** By channel: the id of the checkpoint in which its value was new. Long values have no place. */
+  places: Record<string, string>;
 }
 
-type StoredWrite = Packed & { task: string; channel: string };
+/** The short values that are new in a checkpoint, by channel. */
+interface StoredValues {
+  values: Record<string, Packed>;
+}
+
+export type StoredWrite = Packed & { channel: string; place: number };
+
+interface StoredWrites {
+  task: string;
+  writes: StoredWrite[];
+}
 
 /**
  * The documents of the namespace. A text is a further piece of a value that was too long for one document.
  */
-export type Stored = StoredCheckpoint | StoredWrite | Packed | string;
+export type Stored = StoredCheckpoint | StoredValues | StoredWrites | Packed | string;
 
 export const batchKeysMax = 1_000;
 /** Half of the server's limit; more is sent in several requests. */
@@ -39,9 +51,10 @@ export function* batchesOf(documents: Readonly<Record<string, Stored>>): Generat
 /** The characters of its long parts. */
 export function charactersOf(stored: Stored): number {
   if (typeof stored === 'string') return stored.length;
-  return 'checkpoint' in stored
-    ? stored.checkpoint.data.length + stored.metadata.data.length
-    : stored.data.length;
+  if ('checkpoint' in stored) return stored.checkpoint.data.length + stored.metadata.data.length;
+  const packed =
+    'values' in stored ? Object.values(stored.values) : 'writes' in stored ? stored.writes : [stored];
+  return packed.reduce((sum, { data }) => sum + data.length, 0);
 }
 
 export function furtherPieces(
@@ -66,8 +79,13 @@ export function packedIn(stored: Stored): Packed {
   return stored;
 }
 
-export function writeIn(stored: Stored): StoredWrite {
-  if (typeof stored === 'string' || !('task' in stored)) throw damaged('a write');
+export function newValuesIn(stored: Stored): Record<string, Packed> {
+  if (typeof stored === 'string' || !('values' in stored)) throw damaged('the values of a checkpoint');
+  return stored.values;
+}
+
+export function writesIn(stored: Stored): StoredWrites {
+  if (typeof stored === 'string' || !('writes' in stored)) throw damaged('the writes of a task');
   return stored;
 }
 

@@ -25,7 +25,7 @@ export interface Release {
   name: string;
   holder: string;
   fence: number | undefined;
-  /** Also a lock of another holder. */
+  /** Releases the lock of another holder too. */
   force: boolean;
 }
 

@@ -2,7 +2,7 @@
 import { type Caller, requireWriteScope } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import type { Step } from '../core/write.js';
 import { isoTime } from '../core/text/iso-time.js';
 import { checkUserId } from '../identity/user-key.js';
@@ -54,9 +54,7 @@ export class LocksSteps {
       throw new StoaError(
         'forbidden',
         'The request is signed by an agent. An agent can only release its own locks.',
-        {
-          fix: 'Ask the holder to release it, or use a token of the user.',
-        },
+        { fix: 'Ask the holder to release it, or use a token of the user.' },
       );
     const user = checkUserId(caller.user, this.#limits);
     return this.#port

@@ -5,7 +5,8 @@ import { entriesAtMost } from '../core/entries-at-most.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import { validate } from '../core/validate.js';
+import { tokenRemovedError } from '../identity/tokens.js';
+import { validate } from '../core/validation/validate.js';
 import { version } from '../version.js';
 import { namingOf, unnamed } from './callers.js';
 import { tools } from './tools/index.js';
@@ -41,6 +42,8 @@ export async function answerCall(
       validate(tool.input, input),
     )) as Record<string, unknown>;
     await seen;
+    // The call may have waited while the token of its caller was revoked. A write checks the token itself.
+    if (tool.annotations.readOnlyHint === true && !stoa.identity.isLive(acting)) throw tokenRemovedError();
     return { content: contentOf(structured), structuredContent: structured };
   } catch (thrown) {
     return { isError: true, content: contentOf({ error: failureOf(stoa, thrown) }) };

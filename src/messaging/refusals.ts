@@ -1,9 +1,9 @@
 /** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
-import { versionFailure } from '../core/version-failure.js';
 import type { Room } from './model.js';
-import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
+import { type ErrorCode, type ErrorOptions, StoaError, versionFailure } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { messagingLimits } from '../core/settings/limits/messaging.js';
+import { groupedDigits } from '../core/text/grouped-digits.js';
 
 const refusals = {
   // Signatures, in the order in which they are checked.
@@ -84,7 +84,7 @@ export type Refusal = keyof typeof refusals;
 
 /** The value of a limit that no operator can change, for a sentence. */
 function maxOf(limit: 'messageBytesMax' | 'directBytesMax' | 'acknowledgedIdsMax'): string {
-  return messagingLimits[limit].default.toLocaleString('en');
+  return groupedDigits(messagingLimits[limit].default);
 }
 
 /** What all doors but AICQ's say instead, and what to do. */

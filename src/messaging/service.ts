@@ -163,9 +163,7 @@ function adminOf(setting: string): string {
     throw new StoaError(
       'invalid_config',
       `Invalid agent id "${setting}" in STOA_ADMIN_AGENT. Expected a UUID.`,
-      {
-        fix: 'Use the id that POST /register returned.',
-      },
+      { fix: 'Use the id that POST /register returned.' },
     );
   return id;
 }

@@ -3,7 +3,7 @@
  * become steps of the home.
  */
 import { type Caller, operatorCaller, requireWriteScope } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -222,9 +222,7 @@ export class MessagingSteps {
     throw new StoaError(
       'forbidden',
       'The caller did not create this public room, so the caller cannot change it.',
-      {
-        fix: 'Ask the operator, or the user whose agent created the room.',
-      },
+      { fix: 'Ask the operator, or the user whose agent created the room.' },
     );
   }
 

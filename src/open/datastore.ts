@@ -144,9 +144,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     import('../homes/directory/writer.js'),
   ]);
   if (options.prepare === false && (await readManifest(place)) === undefined) {
-    throw new StoaError('not_found', `There is no data directory at ${place}.`, {
-      fix: 'Check the path.',
-    });
+    throw new StoaError('not_found', `There is no data directory at ${place}.`, { fix: 'Check the path.' });
   }
   const kernel = await openKernel({
     dataDir: place,

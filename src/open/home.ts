@@ -15,9 +15,7 @@ export async function openHome(
       throw new StoaError(
         'invalid_config',
         'The URL of Redis is missing. A Stoa on PostgreSQL needs a Redis beside it.',
-        {
-          fix: 'Set --redis to its redis:// URL.',
-        },
+        { fix: 'Set --redis to its redis:// URL.' },
       );
     const { openPostgresHome } = await import('../homes/postgres/open.js');
     return openPostgresHome({
@@ -33,9 +31,7 @@ export async function openHome(
     throw new StoaError(
       'invalid_config',
       'There is no home: neither a data directory nor PostgreSQL is given.',
-      {
-        fix: 'Set `data` to a directory, or `postgres` and `redis` to their URLs.',
-      },
+      { fix: 'Set `data` to a directory, or `postgres` and `redis` to their URLs.' },
     );
   return openDirectoryHome({
     ...common,

@@ -45,7 +45,7 @@ export function openServices(opening: Opening, domains: Domains): Services {
 
 function openSearches(
   { home, options, limits, onError, opened }: Opening,
-  { data, messaging, registry }: Domains,
+  { data, messaging, registry, workspaces }: Domains,
 ): Pick<Stoa, 'vectors' | 'namespaceSettings' | 'find'> {
   const nowMs = (): number => home.nowMs();
   const embedding = options.embedder === undefined ? null : new Embedding(options.embedder, limits);
@@ -73,6 +73,7 @@ function openSearches(
     messaging: home.messaging,
     limits,
     nowMs,
+    findProject: (caller, project) => workspaces.references.project({ ...caller, everyUser: false }, project),
     findRoom: async (caller, room) => (await messaging.rooms.find(caller, room)).id,
     findAgent: async (caller, agent) => {
       // A search finds what one user can see, also for an operator that names no user.

@@ -1,6 +1,6 @@
 /** Work that is not a transaction, like a backup, done once for an Idempotency-Key. */
 import type { Caller } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Step, Writer } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 

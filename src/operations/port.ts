@@ -1,6 +1,6 @@
 /** The operations of a home for its operator. */
 import type { Caller } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Page } from '../core/paging.js';
 import type { EngineName } from '../core/settings/store-config.js';
 import type { Census } from './census.js';

@@ -3,7 +3,7 @@ import { isAbsolute } from 'node:path';
 import type { CommitService } from '../commit/service.js';
 import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { type Page, type PageRequest, pageLimit } from '../core/paging.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { DataPort } from '../datastore/port.js';

@@ -19,9 +19,7 @@ export function requireUserWide(caller: Caller): void {
     throw new StoaError(
       'forbidden',
       'The request is signed by an agent. An agent can only access its own record.',
-      {
-        fix: 'Use a token of the user who owns the agent.',
-      },
+      { fix: 'Use a token of the user who owns the agent.' },
     );
 }
 

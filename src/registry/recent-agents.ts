@@ -66,7 +66,15 @@ export class RecentAgents {
 
   /** For an agent that was deleted or renamed, or whose lease was released. */
   forget({ record, meta }: Pick<StoredAgent, 'record' | 'meta'>): void {
-    this.#seen.delete(nameOf(meta.user, record.name));
+    this.forgetNamed({ user: meta.user, agent: record.name });
+  }
+
+  forgetNamed({ user, agent }: ActingAgent): void {
+    this.#seen.delete(nameOf(user, agent));
+  }
+
+  clear(): void {
+    this.#seen.clear();
   }
 }
 

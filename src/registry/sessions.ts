@@ -1,10 +1,10 @@
 /** The sessions of agents, as the service offers them. */
 import { type Caller, requireWriteScope } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { type Writer, writeOne } from '../core/write.js';
 import { scopeOf, userScopeOf } from './access.js';
 import type { AgentLookup } from './agent-lookup.js';

@@ -3,7 +3,7 @@ import { type Caller, requireWriteScope } from '../core/caller.js';
 import { given } from '../core/given.js';
 import type { Step } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { reachUser, requireOperator, requireUserWide, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer, leaseAnswer, sessionAnswer, userAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';

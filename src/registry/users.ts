@@ -2,7 +2,7 @@
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { reachUser, requireOperator, scopeOf, userNotFound } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';

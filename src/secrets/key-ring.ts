@@ -71,9 +71,7 @@ export class KeyRing {
     throw new StoaError(
       'damaged_data',
       `A secret is encrypted with the key ${id}, which the key ring does not have.`,
-      {
-        fix: 'Put the old key back into the key file, or add it after the current key in STOA_SECRET_KEYS.',
-      },
+      { fix: 'Put the old key back into the key file, or add it after the current key in STOA_SECRET_KEYS.' },
     );
   }
 
@@ -83,9 +81,7 @@ export class KeyRing {
     throw new StoaError(
       'conflict',
       'The store has no key file to back up: its keys are in STOA_SECRET_KEYS or only in memory.',
-      {
-        fix: 'Back up without --with-key, and store the value of STOA_SECRET_KEYS safely.',
-      },
+      { fix: 'Back up without --with-key, and store the value of STOA_SECRET_KEYS safely.' },
     );
   }
 
@@ -98,9 +94,7 @@ export class KeyRing {
       throw new StoaError(
         'conflict',
         'The keys come from STOA_SECRET_KEYS, so the server cannot create a new key.',
-        {
-          fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.',
-        },
+        { fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.' },
       );
     }
     return this.#queue.run('add', () => this.#addKey());
@@ -125,6 +119,11 @@ export class KeyRing {
   get canAddKey(): boolean {
     return !this.#fixed;
   }
+}
+
+/** A new key, as `STOA_SECRET_KEYS` takes it. */
+export function newKeyText(): string {
+  return randomBytes(keyBytes).toString('hex');
 }
 
 /** An id of a key that reveals nothing about it. */

@@ -4,14 +4,17 @@
  */
 import type { ServerOptions as HttpsOptions } from 'node:https';
 import type { Socket } from 'node:net';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { ConfigRow } from '../core/settings/config.js';
 import { Periodic } from '../core/waiting/periodic.js';
+import { TurnTime } from '../core/waiting/turn-time.js';
 import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './request/authentication.js';
 import { AnswerWriter } from './answer/answer-writer.js';
 import { ErrorAnswers } from './answer/error-answers.js';
+import { isBodyTooLarge } from './answer/problem.js';
+import { BodiesInMemory } from './request/bodies-in-memory.js';
 import { EndOfTurn } from './request/end-of-turn.js';
 import { EventStreams } from './answer/event-stream.js';
 import { openFastify } from './fastify.js';
@@ -128,12 +131,13 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   });
   stop.follow(app);
   if (stoa.messaging.port.capabilities.sharedStore) endChangedStreams(app, stoa, streams);
-  app.setErrorHandler(errors.answer);
-  answerUnknownRoutes(app, routes, errors, services);
+  answerErrors(app, errors, answerUnknownRoutes(app, routes, errors, services));
   if (options.tracing !== undefined) addTracing(app, stoa, options.tracing);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
 }
+
+type UnknownRouteHandler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 
 /** What the steps of every request need. */
 function servicesOf(
@@ -159,6 +163,8 @@ function servicesOf(
     lastSeen: new LastSeen(stoa),
     endOfTurn: new EndOfTurn(),
     pipelined: new PipelinedRequests(limits),
+    bodies: new BodiesInMemory(limits),
+    reads: new TurnTime(),
   };
 }
 
@@ -167,9 +173,9 @@ function answerUnknownRoutes(
   routes: readonly Route[],
   errors: ErrorAnswers,
   services: PipelineServices,
-): void {
+): UnknownRouteHandler {
   const unknown = new UnknownRoutes(routes);
-  app.setNotFoundHandler(async (request, reply) => {
+  const answer: UnknownRouteHandler = async (request, reply) => {
     request.startedMs = performance.now();
     refuseWhileStopping(services);
     requireHost(request);
@@ -178,7 +184,18 @@ function answerUnknownRoutes(
     await errors.groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
     return errors.answer(unknown.errorOf(request, reply), request, reply);
-  });
+  };
+  app.setNotFoundHandler(answer);
+  return answer;
+}
+
+/** Fastify reads no body of an unknown path. The client gets the same answer as without a body. */
+function answerErrors(app: FastifyInstance, errors: ErrorAnswers, answerUnknown: UnknownRouteHandler): void {
+  app.setErrorHandler((error, request, reply) =>
+    request.is404 && isBodyTooLarge(error)
+      ? answerUnknown(request, reply)
+      : errors.answer(error, request, reply),
+  );
 }
 
 /** The beginning of a stop: streams and waiting requests end, then Fastify waits for the others. */

@@ -50,7 +50,8 @@ export function openFastify({
   const app = Fastify({
     schemaController: { compilersFactory: noCompilers },
     genReqId: requestIds(),
-    bodyLimit: limits.bodyBytesMax,
+    // Of unknown paths: each route has its own limit.
+    bodyLimit: 1,
     requestTimeout: limits.requestSecondsMax * 1_000,
     forceCloseConnections: 'idle',
     // Requests that arrive during a stop are answered by the pipeline.

@@ -2,7 +2,7 @@
 import type { Server } from 'node:http';
 
 /** These requests come from monitors, not from clients. */
-const monitored: ReadonlySet<string> = new Set(['/livez', '/readyz', '/health', '/metrics']);
+export const monitored: ReadonlySet<string> = new Set(['/livez', '/readyz', '/health', '/metrics']);
 
 /** Resolves after this time without a request or an open stream. */
 export function untilIdle(server: Pick<Server, 'on'>, seconds: number): Promise<string> {

@@ -1,12 +1,14 @@
 /**
  * The steps of one request on one route: authentication, validation, permission, the handler and its answer.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import { type Caller, requireWriteScope } from '../core/caller.js';
 import type { ProvenPrincipal } from '../identity/service.js';
+import { tokenRemovedError } from '../identity/tokens.js';
 import type { Stoa } from '../index.js';
-import { type FieldError, invalidFields } from '../core/validate.js';
+import type { TurnTime } from '../core/waiting/turn-time.js';
+import { type FieldError, invalidFields } from '../core/validation/validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './request/authentication.js';
 import { addressOf } from './request/caller-address.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './request/conditions.js';
@@ -20,10 +22,12 @@ import type { RouteGroup } from './group.js';
 import { type HostCheck, isGuarded, requireHost } from './request/host-check.js';
 import { idempotencyOf } from './request/idempotency.js';
 import type { LastSeen } from './request/last-seen.js';
+import { monitored } from './idleness.js';
 import type { Origins } from './request/origins.js';
 import { type PathParams, type PlainParams, plainParamsOf } from './request/path-params.js';
 import type { PipelinedRequests } from './request/pipelined.js';
 import type { RateLimit } from './request/rate-limit.js';
+import type { BodiesInMemory } from './request/bodies-in-memory.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
 import { encodingErrors } from './request/url-encoding.js';
 
@@ -39,6 +43,9 @@ export interface PipelineServices {
   writer: AnswerWriter;
   endOfTurn: EndOfTurn;
   pipelined: PipelinedRequests;
+  bodies: BodiesInMemory;
+  /** Reads of large values that arrive together run in several turns. */
+  reads: TurnTime;
   isStopping: () => boolean;
 }
 
@@ -67,12 +74,22 @@ export function addRoute(
   services: PipelineServices,
 ): void {
   const pipeline = new RoutePipeline(route, group, services);
+  const followBody: preParsingHookHandler = (request, reply, _payload, done) => {
+    try {
+      services.bodies.follow(request, reply);
+    } catch (error) {
+      done(error as Error); // The error handler converts any thrown value.
+      return;
+    }
+    done();
+  };
   app.route({
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit: services.stoa.limits[route.bodyLimit],
     config: { route, group },
     onRequest: pipeline.beforeBody,
+    ...(route.method !== 'GET' && !route.upload && { preParsing: followBody }),
     handler: pipeline.handle,
   });
 }
@@ -94,6 +111,7 @@ class RoutePipeline {
   readonly #isGuarded: boolean;
   /** Messaging routes check blocks themselves, and the operator can always remove a block. */
   readonly #isBlockable: boolean;
+  readonly #isProbe: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
   readonly #takesConditions: boolean;
@@ -114,6 +132,7 @@ class RoutePipeline {
     this.#late = this.#authenticators.filter(({ needs }) => needs === 'body');
     this.#isOpen = principals.includes('anyone');
     this.#isGuarded = isGuarded(route.path);
+    this.#isProbe = monitored.has(route.path);
     this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
     this.#rateLimit = !isForAnyoneAlone && this.#isGuarded ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
@@ -167,9 +186,11 @@ class RoutePipeline {
 
   readonly handle = (request: FastifyRequest, reply: FastifyReply): unknown => {
     request.rawBody = request.body instanceof Buffer ? request.body : noBody;
+    // Probes do not wait behind large reads.
+    if (this.#isProbe) return this.#proveLate(request, reply);
     return this.#route.writes
       ? this.#services.endOfTurn.wait(request.rawBody.length).then(() => this.#proveLate(request, reply))
-      : this.#proveLate(request, reply);
+      : this.#services.reads.run(() => this.#proveLate(request, reply));
   };
 
   #proveLate(request: FastifyRequest, reply: FastifyReply): unknown {
@@ -245,8 +266,19 @@ class RoutePipeline {
     // A stream writes its own head from the headers set by then.
     if (route.streams) this.#services.writer.stamp(request, reply, this.#shared);
     const handled = route.handler(context);
-    if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
+    if (handled instanceof Promise)
+      return handled.then((late: unknown) => {
+        // A stream checks the token with each event.
+        if (late !== streaming) this.#checkToken(request.caller);
+        return this.#write(request, reply, late);
+      });
     return this.#write(request, reply, handled);
+  }
+
+  /** A read may have waited while the token of its caller was revoked. A write checks the token itself. */
+  #checkToken(caller: Caller | null): void {
+    if (this.#route.method !== 'GET' || caller === null) return;
+    if (!this.#services.stoa.identity.isLive(caller)) throw tokenRemovedError();
   }
 
   #contextOf(request: FastifyRequest, reply: FastifyReply): ErasedContext {

@@ -15,7 +15,7 @@ import {
 } from '../api/operation.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { LimitName } from '../core/settings/limits.js';
 import type { EventStreams } from './answer/event-stream.js';
 

@@ -82,9 +82,7 @@ function domainsOf({ domains }: ExportOptions, user: string | null): TransferDom
     throw new StoaError(
       'invalid_request',
       'The export is of one user, and messaging does not belong to one user.',
-      {
-        fix: 'Export it without --user.',
-      },
+      { fix: 'Export it without --user.' },
     );
   }
   const wanted = domains ?? transferDomains;

@@ -206,9 +206,7 @@ class Import {
       throw new StoaError(
         'invalid_request',
         `The file is incomplete or changed: ${broken}. Nothing was written.`,
-        {
-          fix: 'Export again, or import the incomplete file with --keep-going.',
-        },
+        { fix: 'Export again, or import the incomplete file with --keep-going.' },
       );
   }
 

@@ -36,157 +36,124 @@ export interface RecordKind {
   mapped(record: TransferRecord, map: MapId): TransferRecord;
 }
 
-interface KindDefinition<Schema extends z.ZodType<TransferRecord>> {
-  type: string;
-  domain: TransferDomain;
-  schema: Schema;
-  idOf(record: z.output<Schema>): string;
-  referencesOf?(record: z.output<Schema>): Reference[];
-  mapped?(record: z.output<Schema>, map: MapId): z.output<Schema>;
+/** A field that contains an id, a list of ids or null, and the type of the records that have these ids. */
+type IdField<Line> = readonly [field: Exclude<keyof Line & string, 'type'>, type: string];
+
+interface KindDefinition<Line> {
+  idOf(record: Line): string;
+  /** The records in these fields must exist before it. */
+  needs?: readonly IdField<Line>[];
+  /** Its own id, and records that may be missing. */
+  ids?: readonly IdField<Line>[];
+  /** Rewrites ids that are inside other fields. */
+  rewritten?(record: Line, map: MapId): Line;
 }
 
-function kind<Schema extends z.ZodType<TransferRecord>>(definition: KindDefinition<Schema>): RecordKind {
-  const { idOf, referencesOf = () => [], mapped = (record) => record } = definition;
-  // Only records that the same schema let through come here.
-  return { ...definition, idOf, referencesOf, mapped };
+function kind<Line extends TransferRecord>(
+  type: `${TransferDomain}.${string}`,
+  schema: z.ZodType<Line>,
+  { idOf, needs = [], ids = [], rewritten = (record) => record }: KindDefinition<Line>,
+): RecordKind {
+  return {
+    type,
+    // A type begins with its domain.
+    domain: type.split('.')[0] as TransferDomain,
+    schema,
+    // Only records that the same schema let through come here.
+    idOf: (record) => idOf(record as Line),
+    referencesOf: (record) =>
+      needs.map(([field, of]) => ({ type: of, id: String(Reflect.get(record, field)) })),
+    mapped: (record, map) => ({
+      ...rewritten(record as Line, map),
+      ...Object.fromEntries(
+        [...needs, ...ids].map(([field, of]) => [
+          field,
+          mappedIds(Reflect.get(record, field), (id) => map(of, id)),
+        ]),
+      ),
+    }),
+  };
 }
 
-const author = (id: string): Reference => ({ type: 'messaging.identity', id });
+function mappedIds(value: unknown, map: (id: string) => string): unknown {
+  if (typeof value === 'string') return map(value);
+  return Array.isArray(value) ? value.map((id) => map(String(id))) : value;
+}
 
 /** In the order of a file: a record comes after the records that it refers to. */
 export const recordKinds: readonly RecordKind[] = [
-  kind({ type: 'registry.user', domain: 'registry', schema: userSchema, idOf: (record) => record.user }),
-  kind({
-    type: 'messaging.identity',
-    domain: 'messaging',
-    schema: identitySchema,
-    idOf: (record) => record.id,
-    mapped: (record, map) => ({
-      ...record,
-      id: map(record.type, record.id),
-      link:
-        record.link === null || record.link.agentId === null
-          ? record.link
-          : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
-    }),
+  kind('registry.user', userSchema, { idOf: ({ user }) => user }),
+  kind('messaging.identity', identitySchema, {
+    idOf: ({ id }) => id,
+    ids: [['id', 'messaging.identity']],
+    rewritten: (record, map) =>
+      record.link === null || record.link.agentId === null
+        ? record
+        : { ...record, link: { ...record.link, agentId: map('registry.agent', record.link.agentId) } },
   }),
-  kind({
-    type: 'registry.agent',
-    domain: 'registry',
-    schema: agentSchema,
-    idOf: (record) => record.agent_id,
-    mapped: (record, map) => ({ ...record, agent_id: map(record.type, record.agent_id) }),
+  kind('registry.agent', agentSchema, {
+    idOf: ({ agent_id }) => agent_id,
+    ids: [['agent_id', 'registry.agent']],
   }),
-  kind({
-    type: 'registry.session',
-    domain: 'registry',
-    schema: agentSessionSchema,
-    idOf: (record) => record.session_id,
-    referencesOf: (record) => [{ type: 'registry.agent', id: record.agent_id }],
-    mapped: (record, map) => ({
-      ...record,
-      session_id: map(record.type, record.session_id),
-      agent_id: map('registry.agent', record.agent_id),
-    }),
+  kind('registry.session', agentSessionSchema, {
+    idOf: ({ session_id }) => session_id,
+    needs: [['agent_id', 'registry.agent']],
+    ids: [['session_id', 'registry.session']],
   }),
-  kind({
-    type: 'registry.link',
-    domain: 'registry',
-    schema: linkSchema,
-    idOf: (record) => record.identity,
-    referencesOf: (record) => [{ type: 'registry.agent', id: record.agent_id }],
-    mapped: (record, map) => ({
-      ...record,
-      identity: map('messaging.identity', record.identity),
-      agent_id: map('registry.agent', record.agent_id),
-    }),
+  kind('registry.link', linkSchema, {
+    idOf: ({ identity }) => identity,
+    needs: [['agent_id', 'registry.agent']],
+    ids: [['identity', 'messaging.identity']],
   }),
-  kind({
-    type: 'data.document',
-    domain: 'data',
-    schema: documentSchema,
-    idOf: (record) => JSON.stringify([record.userId, record.namespace, record.key]),
+  kind('data.document', documentSchema, {
+    idOf: ({ userId, namespace, key }) => JSON.stringify([userId, namespace, key]),
   }),
-  kind({
-    type: 'workspaces.workspace',
-    domain: 'workspaces',
-    schema: workspaceSchema,
-    idOf: (record) => record.id,
-    mapped: (record, map) => ({ ...record, id: map(record.type, record.id) }),
+  kind('workspaces.workspace', workspaceSchema, {
+    idOf: ({ id }) => id,
+    ids: [['id', 'workspaces.workspace']],
   }),
-  kind({
-    type: 'workspaces.project',
-    domain: 'workspaces',
-    schema: projectSchema,
-    idOf: (record) => record.id,
-    referencesOf: (record) => [{ type: 'workspaces.workspace', id: record.workspace_id }],
-    mapped: (record, map) => ({
-      ...record,
-      id: map(record.type, record.id),
-      workspace_id: map('workspaces.workspace', record.workspace_id),
-    }),
+  kind('workspaces.project', projectSchema, {
+    idOf: ({ id }) => id,
+    needs: [['workspace_id', 'workspaces.workspace']],
+    ids: [['id', 'workspaces.project']],
   }),
-  kind({
-    type: 'workspaces.session',
-    domain: 'workspaces',
-    schema: workSessionSchema,
-    idOf: (record) => record.id,
-    referencesOf: (record) => [{ type: 'workspaces.project', id: record.project_id }],
-    mapped: (record, map) => ({
-      ...record,
-      id: map(record.type, record.id),
-      project_id: map('workspaces.project', record.project_id),
-      agent_id: record.agent_id === null ? null : map('registry.agent', record.agent_id),
-    }),
+  kind('workspaces.session', workSessionSchema, {
+    idOf: ({ id }) => id,
+    needs: [['project_id', 'workspaces.project']],
+    ids: [
+      ['id', 'workspaces.session'],
+      ['agent_id', 'registry.agent'],
+    ],
   }),
-  kind({
-    type: 'workspaces.task',
-    domain: 'workspaces',
-    schema: taskSchema,
-    idOf: (record) => record.id,
+  kind('workspaces.task', taskSchema, {
+    idOf: ({ id }) => id,
+    needs: [['session_id', 'workspaces.session']],
     // What it depends on may have been deleted since.
-    referencesOf: (record) => [{ type: 'workspaces.session', id: record.session_id }],
-    mapped: (record, map) => ({
-      ...record,
-      id: map(record.type, record.id),
-      session_id: map('workspaces.session', record.session_id),
-      depends_on: record.depends_on.map((id) => map(record.type, id)),
-    }),
+    ids: [
+      ['id', 'workspaces.task'],
+      ['depends_on', 'workspaces.task'],
+    ],
   }),
-  kind({
-    type: 'messaging.room',
-    domain: 'messaging',
-    schema: roomSchema,
-    idOf: (record) => record.id,
-    mapped: (record, map) => ({
-      ...record,
-      id: map(record.type, record.id),
-      createdBy: record.createdBy === null ? null : map('messaging.identity', record.createdBy),
-    }),
+  kind('messaging.room', roomSchema, {
+    idOf: ({ id }) => id,
+    ids: [
+      ['id', 'messaging.room'],
+      ['createdBy', 'messaging.identity'],
+    ],
   }),
-  kind({
-    type: 'messaging.message',
-    domain: 'messaging',
-    schema: messageSchema,
-    idOf: (record) => `${record.roomId}/${record.id}`,
-    referencesOf: (record) => [{ type: 'messaging.room', id: record.roomId }, author(record.from)],
-    // The id of a message contains its time, by which it is found in its room, so it is kept.
-    mapped: (record, map) => ({
-      ...record,
-      roomId: map('messaging.room', record.roomId),
-      from: map('messaging.identity', record.from),
-    }),
+  // The id of a message contains its time, by which it is found in its room, so it is kept.
+  kind('messaging.message', messageSchema, {
+    idOf: ({ roomId, id }) => `${roomId}/${id}`,
+    needs: [
+      ['roomId', 'messaging.room'],
+      ['from', 'messaging.identity'],
+    ],
   }),
-  kind({
-    type: 'messaging.direct',
-    domain: 'messaging',
-    schema: directSchema,
-    idOf: (record) => `${record.to}/${record.id}`,
-    referencesOf: (record) => [author(record.to), author(record.from)],
-    mapped: (record, map) => ({
-      ...record,
-      to: map('messaging.identity', record.to),
-      from: map('messaging.identity', record.from),
-    }),
+  kind('messaging.direct', directSchema, {
+    idOf: ({ to, id }) => `${to}/${id}`,
+    needs: [
+      ['to', 'messaging.identity'],
+      ['from', 'messaging.identity'],
+    ],
   }),
 ];

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
-import { fieldErrors } from '../core/validate.js';
+import { fieldErrors } from '../core/validation/validate.js';
 import { fileLines, parsedLine } from './file-lines.js';
 import { type RecordKind, recordKinds } from './kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';

@@ -2,19 +2,18 @@
 import { z } from 'zod';
 import { lastTimeMs } from '../core/text/iso-time.js';
 import { globalRoomId } from '../messaging/identities/uuid.js';
-import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
-import { idPatterns } from '../workspaces/ids.js';
-import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } from '../workspaces/model.js';
+import type { Proof } from '../messaging/model.js';
+import { agentStates, sessionStatuses } from '../registry/model.js';
+import * as records from '../workspaces/records.js';
+import { jsonObject } from '../workspaces/schemas.js';
 
 const user = z.string().min(1).max(1_024);
 const count = z.int().min(0);
 /** To the end of the year 9999, which every home can store. */
 const timeMs = z.int().min(0).max(lastTimeMs);
-const isoTime = z.iso.datetime();
 const agentId = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits');
 const uuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a UUID in lowercase');
 const ulid = z.string().regex(/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/, 'must be a ULID');
-const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), z.json());
 
 export const userSchema = z.strictObject({
   type: z.literal('registry.user'),
@@ -69,7 +68,7 @@ export const agentSessionSchema = z.strictObject({
   user,
   session_id: uuid,
   agent_id: agentId,
-  status: z.enum(agentSessionStatuses),
+  status: z.enum(sessionStatuses),
   created_at: timeMs,
   closed_at: timeMs.nullable(),
 });
@@ -90,58 +89,29 @@ export const documentSchema = z.looseObject({
   value: z.unknown(),
 });
 
-const versioned = { created_at: isoTime, updated_at: isoTime, version: z.int().min(1) };
-const deletable = { ...versioned, deleted_at: isoTime.nullable() };
+const name = z.string().min(1);
 
 export const workspaceSchema = z.strictObject({
   type: z.literal('workspaces.workspace'),
   user,
-  id: z.string().regex(idPatterns.workspace),
-  name: z.string().min(1),
-  project_path: z.string(),
-  status: z.enum(workspaceStatuses),
+  ...records.workspaceSchema.omit({ owner_id: true, active_tasks: true }).shape,
+  name,
   /** Plain, and only in exports with secrets. */
   claude_key: z.string().nullable().optional(),
-  ...deletable,
 });
 
+/** Secrets in `config` are left out, or plain in exports with secrets. */
 export const projectSchema = z.strictObject({
   type: z.literal('workspaces.project'),
   user,
-  id: z.string().regex(idPatterns.project),
-  workspace_id: z.string().regex(idPatterns.workspace),
-  name: z.string().min(1),
-  path: z.string(),
-  description: z.string(),
-  git_url: z.string(),
-  git_branch: z.string(),
-  language: z.string(),
-  status: z.enum(workspaceStatuses),
-  /** Secrets in it are left out, or plain in exports with secrets. */
-  config: jsonObject,
-  git_info: jsonObject,
-  ...deletable,
+  ...records.projectSchema.shape,
+  name,
 });
 
 export const workSessionSchema = z.strictObject({
   type: z.literal('workspaces.session'),
   user,
-  id: z.string().regex(idPatterns.session),
-  project_id: z.string().regex(idPatterns.project),
-  agent_id: z.string().nullable(),
-  process_id: z.int().nullable(),
-  status: z.enum(sessionStatuses),
-  started_at: isoTime.nullable(),
-  ended_at: isoTime.nullable(),
-  last_active: isoTime,
-  metadata: jsonObject,
-  command_count: count,
-  bytes_in: count,
-  bytes_out: count,
-  error_count: count,
-  max_idle_time: z.number().min(0),
-  max_lifetime: z.number().min(0),
-  ...versioned,
+  ...records.sessionSchema.shape,
 });
 
 const leaseSchema = z.strictObject({
@@ -156,37 +126,17 @@ const leaseSchema = z.strictObject({
 export const taskSchema = z.strictObject({
   type: z.literal('workspaces.task'),
   user,
-  id: z.string().regex(idPatterns.task),
-  session_id: z.string().regex(idPatterns.session),
+  ...records.taskSchema.shape,
   command: z.string().min(1),
-  status: z.enum(taskStatuses),
-  output: z.string().nullable(),
-  error: z.string().nullable(),
-  started_at: isoTime.nullable(),
-  completed_at: isoTime.nullable(),
-  bytes_in: count,
-  bytes_out: count,
-  duration: z.number().nullable(),
-  depends_on: z.array(z.string().regex(idPatterns.task)),
-  priority: z.int(),
-  claimed_by: z.string().nullable(),
-  attempts: count,
-  max_attempts: count,
-  reason: z.string().nullable(),
-  labels: z.array(z.string()),
-  run_at: isoTime.nullable(),
   retry: z.strictObject({ base_seconds: z.number(), max_seconds: z.number() }).nullable(),
-  question: z.string().nullable(),
-  asked_at: isoTime.nullable(),
-  question_expires_at: isoTime.nullable(),
-  answer: z.string().nullable(),
-  answered_at: isoTime.nullable(),
-  answered_by: z.string().nullable(),
   lease: leaseSchema.nullable(),
-  ...versioned,
 });
 
-const proof = jsonObject.nullable();
+/** Stored unchanged. */
+const proof = z.custom<Proof | null>(
+  (value) => jsonObject.nullable().safeParse(value).success,
+  'must be an object or null',
+);
 const identityLink = z.strictObject({
   user,
   /** Null for the identity of the user itself. */

@@ -37,9 +37,7 @@ export function checkId(entity: Entity, id: string): string {
     throw new StoaError(
       'invalid_request',
       `Invalid ${entity} id "${id.slice(0, 60)}". Expected "${prefixes[entity]}" followed by a UUID.`,
-      {
-        details: { field: 'id' },
-      },
+      { details: { field: 'id' } },
     );
   }
   return id.toLowerCase();

@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { didYouMean } from '../core/text/nearest.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { checkId, meansId } from './ids.js';
 import { checkListBounds } from './bounds.js';
 import type { Listed, NamedListRequest, WorkspacesPort } from './port.js';

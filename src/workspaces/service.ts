@@ -1,18 +1,18 @@
 /** Workspaces, projects, sessions and tasks as callers use them. */
 import { type Caller, requireWriteScope } from '../core/caller.js';
-import type { Idempotency } from '../core/idempotency.js';
+import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Page } from '../core/paging.js';
 import type { Sealer } from '../secrets/sealer.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { ownerOf } from './authorise.js';
 import { checkListBounds, checkTaskListBounds } from './bounds.js';
 import { claimOrWait } from './tasks/claiming.js';
 import { openConfig } from './config-secrets.js';
 import { checkId } from './ids.js';
 import type { Claim, JsonObject, ListedTask, Project, Task, WorkSession, Workspace } from './model.js';
-import { readPage } from './pages.js';
+import { Pages } from './pages.js';
 import type { WorkspacesPort } from './port.js';
 import { References } from './references.js';
 import * as schemas from './schemas.js';
@@ -50,6 +50,7 @@ export class WorkspacesService {
   readonly #writer: Writer;
   readonly #limits: Limits;
   readonly #sealer: Sealer;
+  readonly #pages: Pages;
 
   constructor(options: WorkspacesServiceOptions) {
     this.port = options.port;
@@ -57,6 +58,7 @@ export class WorkspacesService {
     this.#writer = options.writer;
     this.#limits = options.limits;
     this.#sealer = options.sealer;
+    this.#pages = new Pages(options.limits);
     this.references = new References(options.port, options.limits);
   }
 
@@ -81,7 +83,7 @@ export class WorkspacesService {
     const request = normalised(validate(schemas.workspaceListSchema, query));
     checkListBounds(request, this.#limits);
     const owner = ownerOf(caller);
-    return readPage(this.#limits, `workspaces ${owner}`, request, async (list) => {
+    return this.#pages.read(caller, `workspaces ${owner}`, request, async (list) => {
       const { items, next } = await this.port.listWorkspaces(owner, list);
       return { items: items.map(masked), next };
     });
@@ -162,7 +164,7 @@ export class WorkspacesService {
     const request = normalised(validate(schemas.workspaceListSchema, query));
     checkListBounds(request, this.#limits);
     const parent = await this.references.workspace(caller, workspaceId);
-    return readPage(this.#limits, `projects ${parent}`, request, async (list) => {
+    return this.#pages.read(caller, `projects ${parent}`, request, async (list) => {
       const { items, next } = await this.port.listProjects(ownerOf(caller), parent, list);
       return { items: items.map(maskedProject), next };
     });
@@ -230,7 +232,7 @@ export class WorkspacesService {
   async listSessions(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<WorkSession>> {
     const request = validate(schemas.sessionListSchema, query);
     const parent = await this.references.project(caller, projectId);
-    return readPage(this.#limits, `sessions ${parent}`, request, (list) =>
+    return this.#pages.read(caller, `sessions ${parent}`, request, (list) =>
       this.port.listSessions(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
@@ -277,7 +279,7 @@ export class WorkspacesService {
       request.project === undefined ? undefined : await this.references.project(caller, request.project);
     const filters = { status, holder, project, label: label?.normalize('NFC') };
     const owner = ownerOf(caller);
-    return readPage(this.#limits, `tasks of ${owner}`, request, ({ after, limit, bytesMax }) =>
+    return this.#pages.read(caller, `tasks of ${owner}`, request, ({ after, limit, bytesMax }) =>
       this.port.listTasks(owner, { ...filters, after, limit, bytesMax }),
     );
   }
@@ -285,7 +287,7 @@ export class WorkspacesService {
   async listSessionTasks(caller: Caller, sessionId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.sessionTasksSchema, query);
     const parent = checkId('session', sessionId);
-    return readPage(this.#limits, `tasks ${parent}`, request, (list) =>
+    return this.#pages.read(caller, `tasks ${parent}`, request, (list) =>
       this.port.listSessionTasks(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
@@ -294,7 +296,7 @@ export class WorkspacesService {
   async listReadyTasks(caller: Caller, projectId: string, query: Unchecked = {}): Promise<Page<Task>> {
     const request = validate(schemas.pageSchema, query);
     const parent = await this.references.project(caller, projectId);
-    return readPage(this.#limits, `ready ${parent}`, request, (list) =>
+    return this.#pages.read(caller, `ready ${parent}`, request, (list) =>
       this.port.listReady(ownerOf(caller), parent, list.after, list.limit),
     );
   }

@@ -5,7 +5,7 @@ import { StoaError } from '../core/errors.js';
 import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
-import { validate } from '../core/validate.js';
+import { validate } from '../core/validation/validate.js';
 import { answererOf, checkOwnName, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
   checkClaimBounds,

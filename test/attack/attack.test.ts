@@ -79,7 +79,7 @@ const attacked: readonly Attacked[] = [
     home: async () => ({ engine, data: join(directory, engine) }),
     servers: 1,
     // The engines differ only below the kernel.
-    requests: engine === 'lmdb' ? requests : Math.ceil(requests / 2),
+    requests: engine === 'lmdb' ? requests : Math.ceil(requests / 4),
   })),
   {
     name: 'two servers on PostgreSQL and Redis',

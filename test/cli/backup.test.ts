@@ -1,9 +1,10 @@
 import { readFile, readdir, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type RunningServer, useProgram } from './program.js';
+import { useCommands } from './commands.js';
+import type { RunningServer } from './program.js';
 
-const { stoa, up, path } = useProgram();
+const { stoa, up, path } = useCommands();
 let data: string;
 let server: RunningServer;
 

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/editors/merge-settings.js';
 import { scopeOfRemote } from '../../src/cli/editors/repository.js';
-import { useProgram } from './program.js';
+import { useCommands } from './commands.js';
 
-const program = useProgram();
+const program = useCommands();
 
 /** A separate project and home directory. */
 async function place(

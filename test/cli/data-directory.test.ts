@@ -12,7 +12,7 @@ import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
 import { type Agent, useServedProgram } from './served.js';
 
-const { stoa, up, path, data, run } = useServedProgram();
+const { stoa, ownProcess, up, path, data, run } = useServedProgram();
 
 const settings = (): never => {
   throw new Error('This command reads its settings before it asks for a connection.');
@@ -27,7 +27,7 @@ describe('without a server', () => {
     await sleep(2_000);
     await kernel.close();
     const server = await starting;
-    const second = await stoa(['up', '--data', own, '--port', '0', '--json']);
+    const second = await ownProcess(['up', '--data', own, '--port', '0', '--json']);
     expect(second).toMatchObject({ status: 5 });
     expect(second.error().code).toBe('locked');
     expect(await server.end('SIGTERM')).toBe(0);
@@ -59,6 +59,21 @@ describe('without a server', () => {
     expect(
       (await stoa(['agents', 'get', created.agent_id, '--data', own, '--json'])).json<Agent>().name,
     ).toBe('patient');
+  });
+
+  test('nothing keeps the process of a finished command', async () => {
+    const script = `process.on('exit', () => console.error(JSON.stringify(process.getActiveResourcesInfo())))`;
+    const environment = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` };
+    for (const command of [
+      ['set', 'plan', 'go'],
+      ['get', 'plan'],
+    ]) {
+      const { status, stderr } = await ownProcess(['data', ...command, '--data', path('brief')], {
+        environment,
+      });
+      expect([status, stderr]).toEqual([0, expect.stringMatching(/^\[.*\]$/m)]);
+      expect(stderr).not.toContain('Timeout');
+    }
   });
 
   test('re-sharding reports missing options and changes no existing directory', async () => {

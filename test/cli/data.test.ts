@@ -1,8 +1,9 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type RunningServer, useProgram } from './program.js';
+import { useCommands } from './commands.js';
+import type { RunningServer } from './program.js';
 
-const { path, stoa, up } = useProgram();
+const { path, stoa, up } = useCommands();
 
 interface Document {
   key: string;

@@ -65,6 +65,12 @@ describe('help', () => {
     });
   });
 
+  test('of a command shows no option of the command above it', () => {
+    expect(texts.get('stoa backup')).toContain('--with-key');
+    expect(texts.get('stoa backup prune')).not.toContain('--with-key');
+    expect(texts.get('stoa backup prune')).toContain('--json');
+  });
+
   test('of "connect" names its own data directory', () => {
     expect(texts.get('stoa connect')).toContain('Data directory (default: ~/.stoa; env: STOA_DATA)');
     expect(texts.get('stoa status')).toContain('Data directory (default: ./data; env: STOA_DATA)');

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { TestClient } from '../mcp/client.js';
-import { type RunningServer, useProgram } from './program.js';
+import { useCommands } from './commands.js';
+import type { RunningServer } from './program.js';
 
-const program = useProgram();
+const program = useCommands();
 let server: RunningServer;
 let session: TestClient;
 /** The name that the server gave to the MCP session. */

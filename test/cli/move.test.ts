@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process';
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import driver from 'postgres';
+import type { Sql } from 'postgres';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { withoutPassword } from '../../src/core/text/printable-url.js';
 import { openStoa } from '../../src/index.js';
 import type { TestServer } from '../servers/child.js';
+import { withDatabase } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
 import {
   builtProgram,
@@ -18,9 +19,9 @@ import {
   uniqueName,
 } from '../servers/shared.js';
 import { contentsOf, fillWhole } from '../transfer/move-kit.js';
-import { useProgram } from './program.js';
+import { useCommands } from './commands.js';
 
-const { path, stoa, up } = useProgram();
+const { path, stoa, up } = useCommands();
 const environment = { STOA_SECRET_KEYS: sharedKeys };
 let redis: TestServer;
 let contents: string[];
@@ -132,7 +133,9 @@ describe('between a data directory and PostgreSQL', () => {
       const ended = new Promise<NodeJS.Signals | null>((resolve) =>
         child.once('exit', (_status, signal) => resolve(signal)),
       );
-      while (child.exitCode === null && (await documentsIn(postgres)) < copied) await sleep(5);
+      await withDatabase(postgres, async (sql) => {
+        while (child.exitCode === null && (await documentsOf(sql)) < copied) await sleep(5);
+      });
       child.kill('SIGKILL');
       expect([await ended, stderr]).toEqual(['SIGKILL', '']);
     };
@@ -216,21 +219,19 @@ describe('between a data directory and PostgreSQL', () => {
 });
 
 async function inDatabase(statements: string): Promise<void> {
-  const sql = driver(postgres, { max: 1, onnotice: () => undefined });
-  await sql.unsafe(statements).finally(() => sql.end());
+  await withDatabase(postgres, (sql) => sql.unsafe(statements));
+}
+
+function documentsIn(url: string): Promise<number> {
+  return withDatabase(url, documentsOf);
 }
 
 /** The number of documents in a database, or -1 where it has no table of them. */
-async function documentsIn(url: string): Promise<number> {
-  const sql = driver(url, { max: 1, onnotice: () => undefined });
-  try {
-    const [table] = await sql`SELECT to_regclass('agent_data_store') IS NOT NULL AS made`;
-    if (table?.['made'] !== true) return -1;
-    const [count] = await sql`SELECT count(*)::int AS documents FROM agent_data_store`;
-    return Number(count?.['documents']);
-  } finally {
-    await sql.end();
-  }
+async function documentsOf(sql: Sql): Promise<number> {
+  const [table] = await sql`SELECT to_regclass('agent_data_store') IS NOT NULL AS made`;
+  if (table?.['made'] !== true) return -1;
+  const [count] = await sql`SELECT count(*)::int AS documents FROM agent_data_store`;
+  return Number(count?.['documents']);
 }
 
 const newStore = async (): Promise<string> => {

@@ -43,11 +43,23 @@ export interface RunOptions {
   input?: string;
 }
 
+/** What a process needs to run a command. */
+export interface Command {
+  args: readonly string[];
+  cwd: string;
+  environment: NodeJS.ProcessEnv;
+  input: string | undefined;
+}
+
+/** What a command printed. */
+export type Output = Pick<Ended, 'status' | 'stdout' | 'stderr'>;
+
 /** A directory for a suite, and the ways to run the program in it. */
 export function useProgram(): {
   directory(): string;
   path(name: string): string;
   stoa(args: readonly string[], options?: RunOptions): Promise<Ended>;
+  commandOf(args: readonly string[], options?: RunOptions): Command;
   follow(args: readonly string[], options?: RunOptions): Following;
   up(data: string, args?: readonly string[], environment?: Record<string, string>): Promise<RunningServer>;
 } {
@@ -64,14 +76,19 @@ export function useProgram(): {
     await rm(directory, { recursive: true, force: true });
   });
 
-  const start = (
+  const commandOf = (
     args: readonly string[],
     { environment = {}, cwd = directory, input }: RunOptions = {},
-  ): ChildProcess => {
+  ): Command => {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_'));
+    const own = { XDG_STATE_HOME: join(directory, 'state'), ...environment };
+    return { args, cwd, environment: { ...Object.fromEntries(inherited), ...own }, input };
+  };
+  const start = (given: readonly string[], options?: RunOptions): ChildProcess => {
+    const { args, cwd, environment, input } = commandOf(given, options);
     const child = spawn(process.execPath, [program, ...args], {
       cwd,
-      env: { ...Object.fromEntries(inherited), XDG_STATE_HOME: join(directory, 'state'), ...environment },
+      env: environment,
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
     child.stdin?.end(input);
@@ -90,23 +107,9 @@ export function useProgram(): {
         textOf(child.stderr),
         statusOf(child),
       ]);
-      return {
-        status,
-        stdout,
-        stderr,
-        json: <Body>() => {
-          if (stdout === '')
-            throw new Error(`stoa ${args.join(' ')} ended with ${status} and no data:\n${stderr}`);
-          return JSON.parse(stdout) as Body;
-        },
-        error: () =>
-          JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as {
-            code: string;
-            detail: string;
-            fix?: string;
-          },
-      };
+      return endedOf(args, { status, stdout, stderr });
     },
+    commandOf,
     follow: (args, options) => {
       const child = start(args, options);
       let [stdout, stderr] = ['', ''];
@@ -132,6 +135,21 @@ export function useProgram(): {
       const server = await runningServer(child);
       return { ...server, token: environment['STOA_OPERATOR_TOKEN'] ?? server.token };
     },
+  };
+}
+
+export function endedOf(args: readonly string[], { status, stdout, stderr }: Output): Ended {
+  return {
+    status,
+    stdout,
+    stderr,
+    json: <Body>() => {
+      if (stdout === '')
+        throw new Error(`stoa ${args.join(' ')} ended with ${status} and no data:\n${stderr}`);
+      return JSON.parse(stdout) as Body;
+    },
+    error: () =>
+      JSON.parse(stderr.trim().split('\n').at(-1) ?? '') as { code: string; detail: string; fix?: string },
   };
 }
 

@@ -1,6 +1,7 @@
-/** A running server on a directory of the suite, and the program that is run beside it. */
+/** A running server on a directory of the suite, and the commands that are run beside it. */
 import { beforeAll } from 'vitest';
-import { type Ended, type RunningServer, useProgram } from './program.js';
+import { useCommands } from './commands.js';
+import type { Ended, RunningServer } from './program.js';
 
 /** An agent as `--json` prints it. */
 export interface Agent {
@@ -12,7 +13,7 @@ export interface Agent {
   version: number;
 }
 
-export interface ServedProgram extends ReturnType<typeof useProgram> {
+export interface ServedProgram extends ReturnType<typeof useCommands> {
   /** The data directory of the server. */
   data(): string;
   server(): RunningServer;
@@ -23,7 +24,7 @@ export interface ServedProgram extends ReturnType<typeof useProgram> {
 }
 
 export function useServedProgram(): ServedProgram {
-  const program = useProgram();
+  const program = useCommands();
   let server: RunningServer;
   const data = (): string => program.path('data');
   const run = (...args: string[]): Promise<Ended> => program.stoa([...args, '--data', data()]);

@@ -1,8 +1,9 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { beforeAll, expect, test } from 'vitest';
-import { type RunningServer, useProgram } from './program.js';
+import { useCommands } from './commands.js';
+import type { RunningServer } from './program.js';
 
-const { stoa, up, path } = useProgram();
+const { stoa, up, path } = useCommands();
 let data: string;
 let server: RunningServer;
 

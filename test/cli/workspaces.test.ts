@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { useProgram } from './program.js';
+import { useCommands } from './commands.js';
 
-const { stoa, up, path } = useProgram();
+const { stoa, up, path } = useCommands();
 let common: string[];
 let workspace: string;
 let project: string;

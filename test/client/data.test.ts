@@ -40,6 +40,16 @@ function client(options: Partial<ConstructorParameters<typeof Stoa>[0]> = {}): S
   });
 }
 
+test('many large values are read with several requests, because one answer has a limit', async () => {
+  const data = client().data<string>('large');
+  const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);
+  for (const key of keys) await data.set(key, key.repeat(200_000));
+  await expect(data.batch({ get: keys })).rejects.toMatchObject({ code: 'too_large' });
+  const read = await data.getMany(keys);
+  expect(Object.keys(read)).toEqual(keys);
+  expect(keys.filter((key) => read[key] !== key.repeat(200_000))).toEqual([]);
+});
+
 test('every verb gives the same result through the server as in the library', async () => {
   const data = client().data<{ n: number } | null>('verbs');
   expect(await data.set('a/b', { n: 1 }, { metadata: { m: 1 }, ttl: 60 })).toMatchObject({

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LostEvent, Stoa } from '../../src/client/index.js';
 import { operatorCaller } from '../../src/core/caller.js';
+import type { Limits } from '../../src/core/settings/limits.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 import { eventually, until } from '../until.js';
@@ -17,12 +18,8 @@ let opened: OpenedStoa;
 let stop: () => Promise<void>;
 let port = 0;
 
-async function start(): Promise<string> {
-  opened = await openStoa({
-    data: directory,
-    sweepIntervalMs: 50,
-    limits: { leaseSeconds: 3, leaseGraceSeconds: 1 },
-  });
+async function start(limits: Partial<Limits> = { leaseSeconds: 3, leaseGraceSeconds: 1 }): Promise<string> {
+  opened = await openStoa({ data: directory, sweepIntervalMs: 50, limits });
   const app = createApp(opened);
   const url = await app.listen({ host: '127.0.0.1', port });
   port = Number(new URL(url).port);
@@ -186,4 +183,16 @@ test('a lost lease and a deleted agent are reported once, at the next heartbeat'
     ]),
   );
   expect(quiet.signal.aborted).toBe(false);
+}, 60_000);
+
+test('a lease outlives the presence that the calls of its agent had given it', async () => {
+  const url = await start({ agentPresenceSeconds: 6, leaseSeconds: 1, leaseGraceSeconds: 0.5 });
+  const scout = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'scout' });
+  await scout.data('notes').set('plan', 1);
+  const lost: unknown[] = [];
+  const lease = await scout.agents.keepAlive('scout', { onLost: (reason) => lost.push(reason) });
+  const first = Date.parse(lease.lease.expires_at);
+  await until(() => lost.length > 0 || Date.parse(lease.lease.expires_at) > first + 2_500);
+  expect(lost).toEqual([]);
+  lease.stop();
 }, 60_000);

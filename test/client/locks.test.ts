@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
+import { operatorCaller } from '../../src/core/caller.js';
 import { encodeSegment } from '../../src/core/text/path-segment.js';
 import { type Stoa as OpenedStoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
@@ -88,15 +89,33 @@ test('a lock of another agent is a 409 that names the holder and the end', async
 
 test('a held lock is renewed, also by a restarted server, and its loss aborts the work', async () => {
   const held = await clientOf('otter').locks.acquire('deploy', { ttl: 4 });
-  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  /** The time of the next renewal after a time. */
+  const renewedAfter = (time: string): Promise<string> =>
+    eventually(async () => {
+      const { renewed_at: renewed = '' } = (await clientOf('heron').locks.list({})).items[0] ?? {};
+      expect(renewed > time).toBe(true);
+      return renewed;
+    });
+  const renewed = await renewedAfter(await renewedAfter(''));
   await stop();
   await start();
-  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  await renewedAfter(renewed);
   expect(held.signal.aborted).toBe(false);
   expect((await clientOf('heron').locks.list({})).items).toMatchObject([{ fence: held.fence }]);
   await clientOf('heron').locks.release('deploy', { force: true });
   await eventually(() => expect(held.signal.aborted).toBe(true));
   expect(held.signal.reason).toMatchObject({ code: 'fenced' });
+});
+
+test('a lock that lives shorter than a request is refused, not asked for without end', async () => {
+  const late: typeof fetch = async (...given) => {
+    const answer = await fetch(...given);
+    await eventually(async () => expect((await opened.locks.list(operatorCaller('ada'))).items).toEqual([]));
+    return answer;
+  };
+  const otter = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'otter', fetch: late });
+  const acquiring = otter.locks.acquire('deploy', { ttl: 0.05 });
+  await expect(acquiring).rejects.toMatchObject({ code: 'fenced', fix: 'Use a longer ttl.' });
 });
 
 test('an abandoned lock lapses in the feed', async () => {

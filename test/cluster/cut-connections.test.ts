@@ -16,7 +16,8 @@ let over: AbortController;
 let following: Promise<unknown>;
 
 beforeAll(async () => {
-  const { options } = await sharedHome();
+  // Background work reports the connections that are cut.
+  const options = { ...(await sharedHome()).options, onError: () => undefined };
   servers = [await Running.start(options), await Running.start(options)];
   sql = postgres(options.postgres, { max: 2, onnotice: () => undefined });
 });
@@ -98,6 +99,17 @@ it('an event, a waiting claim and a revoked token cross the servers after a conn
   await until(() => seen[0]?.length === seen[1]?.length);
   expect(seen[0]).toEqual(seen[1]);
   expect(new Set(seen[0]).size).toBe(seen[0]?.length);
+});
+
+it('a token that is revoked while a server does not listen is refused there afterwards', async () => {
+  const [a, b] = servers;
+  const { token, token_id: tokenId } = await a.stoa.identity.createToken(admin, 'alice', {}, null);
+  const status = async (): Promise<number> => (await b.ask('GET', '/v1/data/cut', { as: token })).status;
+  await eventually(async () => expect(await status()).toBe(200));
+  await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND query ILIKE 'listen%'`;
+  await eventually(() => a.stoa.identity.revokeTokens(admin, 'alice', tokenId));
+  await eventually(async () => expect(await status()).toBe(401));
 });
 
 it('writes are accepted while a frozen server holds the numbering, and their events follow in one order', async () => {

@@ -4,6 +4,7 @@ import postgres from 'postgres';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Ask, type Reply, Running } from '../server/running.js';
 import { sharedHome } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 let a: Running;
 let b: Running;
@@ -14,8 +15,9 @@ let postgresUrl: string;
 beforeAll(async () => {
   const { options } = await sharedHome();
   postgresUrl = options.postgres;
-  a = await Running.start(options);
-  b = await Running.start(options);
+  const limits = { agentPresenceRenewSeconds: 250 };
+  a = await Running.start({ ...options, limits });
+  b = await Running.start({ ...options, limits });
   const workspace = await asked(a, 'POST', '/v1/workspaces', { body: { name: 'shared' } });
   ({ id: project } = (
     await asked(b, 'POST', `/v1/workspaces/${workspace.json.id}/projects`, { body: { name: 'web' } })
@@ -158,6 +160,26 @@ it('a deleted room and a renamed agent count at once through the other server', 
   expect((await ask(a, 'GET', '/v1/agents/old-name')).status).toBe(404);
 });
 
+it('an agent that was deleted or renamed through one server is made by its next write through the other', async () => {
+  const leaving = {
+    renamed: () => asked(b, 'PATCH', '/v1/agents/renamed', { body: { name: 'renamed-to' } }),
+    deleted: async () => {
+      for (const end of ['stop', 'stop']) await asked(b, 'POST', `/v1/agents/deleted/${end}`);
+      await asked(b, 'DELETE', '/v1/agents/deleted');
+    },
+  };
+  for (const [name, leave] of Object.entries(leaving)) {
+    const write = () => asked(a, 'PUT', '/v1/data/made/again', { body: { value: name }, ...by(name) });
+    await write();
+    await leave();
+    // The news takes up to a second, and the presence would be renewed after minutes.
+    await eventually(async () => {
+      await write();
+      expect((await ask(b, 'GET', `/v1/agents/${name}`)).status).toBe(200);
+    });
+  }
+});
+
 it('a room that is deleted through one server while the other posts keeps no message', async () => {
   // By its id: a message to an unknown name makes a room.
   const { id } = (await asked(a, 'POST', '/v1/rooms', { body: { name: 'ending' } })).json as { id: string };
@@ -207,3 +229,60 @@ async function deadlocks(): Promise<number> {
     await sql.end();
   }
 }
+
+/** As a user who is new to both servers. */
+const writeAsCarol = (): Promise<Reply> =>
+  asked(a, 'PUT', '/v1/data/n/k', { as: a.operator, headers: { 'stoa-user': 'carol' }, body: { value: 1 } });
+
+it('a user whose first write was lost by a failover is made again', async () => {
+  const sql = postgres(postgresUrl, { max: 1, onnotice: () => undefined });
+  const users = async (): Promise<string[]> =>
+    (await sql<{ id: string }[]>`SELECT user_id AS id FROM registry.users`).map(({ id }) => id);
+  try {
+    const before = await users();
+    await writeAsCarol();
+    const [carol = ''] = (await users()).filter((id) => !before.includes(id));
+    await sql`DELETE FROM registry.users WHERE user_id = ${carol}`;
+    await sql`UPDATE feed.extent SET database = 'before the failover'`;
+    await eventually(async () => {
+      await writeAsCarol();
+      expect(await users()).toContain(carol);
+    });
+  } finally {
+    await sql.end();
+  }
+});
+
+const forUser = (user: string): Ask => ({ as: a.operator, headers: { 'stoa-user': user } });
+
+function writeFor(user: string, key: string, value: string): Promise<Reply> {
+  return asked(a, 'PUT', `/v1/data/n/${key}`, { ...forUser(user), body: { value } });
+}
+
+async function keysWith(user: string, word: string): Promise<unknown[]> {
+  const { json } = await asked(a, 'GET', `/v1/find?q=${word}`, forUser(user));
+  return (json['items'] as { key: string }[]).map(({ key }) => key);
+}
+
+it('a search finds what is stored after a failover, and nothing of what was lost under the same number', async () => {
+  const sql = postgres(postgresUrl, { max: 1, onnotice: () => undefined });
+  const markOf = async (key: string): Promise<string | undefined> =>
+    (await sql<{ mark: string }[]>`SELECT mark FROM find.marks WHERE id = ${key}`)[0]?.mark;
+  try {
+    await writeFor('dave', 'lost', 'walrus');
+    expect(await keysWith('dave', 'walrus')).toEqual(['lost']);
+    const mark = (await markOf('lost')) ?? '';
+    await sql.begin(async (tx) => {
+      await tx`DELETE FROM agent_data_store WHERE key = 'lost'`;
+      await tx`DELETE FROM find.marks WHERE id = 'lost'`;
+      await tx.unsafe(`ALTER TABLE find.marks ALTER mark RESTART WITH ${mark}`);
+      await tx`UPDATE feed.extent SET database = 'before another failover'`;
+    });
+    await writeFor('erin', 'stored', 'narwhal');
+    expect(await markOf('stored')).toBe(mark);
+    await eventually(async () => expect(await keysWith('erin', 'narwhal')).toEqual(['stored']));
+    expect(await keysWith('erin', 'walrus')).toEqual([]);
+  } finally {
+    await sql.end();
+  }
+});

@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
-import type { FindPage } from '../../src/find/service.js';
-import { Running } from '../server/running.js';
+import type { Limits } from '../../src/core/settings/limits.js';
+import type { FindPage } from '../../src/find/answers.js';
+import { type Reply, Running } from '../server/running.js';
+import { sharedHome } from '../servers/shared.js';
+import { eventually } from '../until.js';
 
 let server: Running;
-
-beforeAll(async () => {
-  server = await Running.start({ limits: { findWaitingMax: 4 } });
-});
-afterAll(() => server.stop());
 
 async function set(key: string, value: unknown, { namespace = 'notes', as = server.alice, ...rest } = {}) {
   const reply = await server.ask('PUT', `/v1/data/${namespace}/${encodeURIComponent(key)}`, {
@@ -43,7 +41,16 @@ async function filtered(body: object): Promise<string[]> {
   return reply.json.items.map(({ key }: { key: string }) => key);
 }
 
-describe('a search over HTTP', () => {
+describe.each(['a data directory', 'PostgreSQL'])('a search over HTTP in %s', (home) => {
+  /** A server on an empty home. */
+  const start = async (limits: Partial<Limits>): Promise<Running> =>
+    Running.start({ ...(home === 'PostgreSQL' ? (await sharedHome()).options : {}), limits });
+
+  beforeAll(async () => {
+    server = await start({ findWaitingMax: 4 });
+  });
+  afterAll(() => server.stop());
+
   test('an acknowledged write is found by the next search, and a question finds the note', async () => {
     await set('decisions/database', { text: 'We chose PostgreSQL as the database for the state of agents.' });
     await set('decisions/editor', { text: 'Everyone may use the editor of their choice.' });
@@ -136,6 +143,23 @@ describe('a search over HTTP', () => {
     expect(await found('the')).toEqual(['p1']);
   });
 
+  test('a time without a zone counts as UTC, wherever the server runs', async () => {
+    await set('clock', { text: 'grandfather pendulum' });
+    const { TZ } = process.env;
+    process.env['TZ'] = 'Pacific/Kiritimati'; // 14 hours ahead
+    try {
+      const [before, after] = [-1, 1].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString());
+      for (const zone of ['', 'Z'])
+        expect(await keysOf(`q=pendulum&since=${before?.slice(0, 16)}${zone}`)).toEqual(['clock']);
+      expect(await keysOf(`q=pendulum&until=${after?.slice(0, 19)}`)).toEqual(['clock']);
+      expect(await keysOf(`q=pendulum&since=${after?.slice(0, 16)}`)).toEqual([]);
+      expect(await keysOf('q=pendulum&since=2020-01-31&until=9999-12-31')).toEqual(['clock']);
+    } finally {
+      if (TZ === undefined) delete process.env['TZ'];
+      else process.env['TZ'] = TZ;
+    }
+  });
+
   test('filters are exact on the stored value, alone and with words', async () => {
     await set('t1', { status: 'open', priority: 1, text: 'lamp' }, { namespace: 'todo' });
     await set('t2', { status: 'open', priority: 3, text: 'lamp post' }, { namespace: 'todo' });
@@ -146,8 +170,69 @@ describe('a search over HTTP', () => {
     expect(await filtered({ q: 'lamp', sort: 'priority' })).toEqual(['t1', 't2', 't3']);
   });
 
+  test.each([
+    ['$or', { $or: [{ status: 'open' }] }],
+    ['$gte', { $gte: 2 }],
+    ['$regex', { status: { $regex: 'o' } }],
+    ['$in', { status: { $in: 'open' } }],
+    ['$nin', { status: { $nin: 'open' } }],
+  ])('a filter that could match nothing by %s is refused', async (operator, filter) => {
+    const { status, json } = await server.ask('POST', '/v1/find', { as: server.alice, body: { filter } });
+    expect([status, json.detail]).toEqual([400, expect.stringContaining(operator)]);
+  });
+
+  test('every excluded word counts, and numbers do not compare with other values', async () => {
+    const words = Array.from({ length: 12 }, (_, at) => `bird${'abcdefghijkl'.charAt(at)}`);
+    for (const word of words) await set(word, `aviary ${word}`, { namespace: 'words' });
+    expect(
+      await found(
+        `aviary ${words
+          .slice(1)
+          .map((word) => `-${word}`)
+          .join(' ')}`,
+      ),
+    ).toEqual(['birda']);
+    for (const [key, priority] of Object.entries({
+      n2: 2,
+      t10: '10',
+      word: 'open',
+      no: null,
+      yes: true,
+      list: [3],
+    }))
+      await set(key, { rank: priority }, { namespace: 'todo' });
+    expect(await filtered({ filter: { rank: { $gte: 2 } }, sort: 'rank' })).toEqual(['n2', 't10']);
+    expect(await filtered({ filter: { rank: { $lt: 5 } } })).toEqual(['n2']);
+    expect(await filtered({ filter: { rank: { $gt: 'a' } } })).toEqual(['word']);
+    expect(await filtered({ filter: { rank: null } })).toEqual(['no']);
+  });
+
+  test('pages of the longest keys follow each other in every order', async () => {
+    const namespace = '"'.repeat(256);
+    const keys = ['a', 'b', 'c'].map((letter) => '"'.repeat(1_023) + letter);
+    const long = '\u0001'.repeat(300);
+    for (const key of keys) await set(key, { order: long + key.at(-1), text: 'longkeyword' }, { namespace });
+    const many = Array.from({ length: 31 }, (_, at) => `other${'x'.repeat(at + 1)}`).join(' ');
+    for (const body of [
+      { q: `longkeyword ${many}` },
+      { q: 'longkeyword', sort: 'order' },
+      { namespace, filter: {} },
+    ]) {
+      const found: string[] = [];
+      for (let cursor: string | null | undefined; cursor !== null;) {
+        const request = { ...body, limit: 1, ...(cursor !== undefined && { cursor }) };
+        const reply = await server.ask('POST', '/v1/find', { as: server.alice, body: request });
+        expect(reply.status, reply.text).toBe(200);
+        const page = pageOf(reply.json);
+        found.push(...page.items.map(({ key = '' }) => key));
+        cursor = page.next_cursor;
+      }
+      expect(found.toSorted()).toEqual(keys);
+    }
+  });
+
   test('a filter alone stops at its limit, says so, and continues', async () => {
-    const small = await Running.start({ limits: { findDocumentsExaminedMax: 5 } });
+    const small = await start({ findDocumentsExaminedMax: 5 });
     try {
       for (let at = 0; at < 12; at += 1)
         await small.ask('PUT', `/v1/data/n/k${String(at).padStart(2, '0')}`, {
@@ -170,11 +255,64 @@ describe('a search over HTTP', () => {
     }
   });
 
+  test('sorting more documents than it may says that there are others', async () => {
+    const small = await start({ findSortedMax: 5 });
+    try {
+      const sorted = (): Promise<Reply> =>
+        small.ask('POST', '/v1/find', { as: small.alice, body: { sort: '-at' } });
+      for (let at = 0; at < 6; at += 1) {
+        await small.ask('PUT', `/v1/data/n/k${at}`, { as: small.alice, body: { value: { at } } });
+        const { items, examined_all: isAll } = pageOf((await sorted()).json);
+        expect([items.map(({ key }) => key), isAll]).toEqual([
+          ['k4', 'k3', 'k2', 'k1', 'k0'].slice(-Math.min(5, at + 1)),
+          at < 5,
+        ]);
+      }
+    } finally {
+      await small.stop();
+    }
+  });
+
+  test('a page with large values ends early, and the next pages have the rest', async () => {
+    const small = await start({ dataPageBytesMax: 1_000 });
+    try {
+      const keys = Array.from({ length: 40 }, (_, at) => `k${String(at).padStart(2, '0')}`);
+      const set = Object.fromEntries(
+        keys.map((key, at) => [key, { at, text: `ferret ${'x '.repeat(150)}` }]),
+      );
+      await small.ask('POST', '/v1/data/n', { as: small.alice, body: { set } });
+      const filter = { at: { $gte: 0 } };
+      for (const body of [
+        { q: 'ferret' },
+        { q: 'ferret', filter },
+        { q: 'ferret', sort: 'at' },
+        { filter },
+        { sort: 'at' },
+      ]) {
+        const found: string[] = [];
+        let [pages, cursor] = [0, null as string | null];
+        do {
+          const reply = await small.ask('POST', '/v1/find', {
+            as: small.alice,
+            body: { ...body, values: true, limit: 25, ...(cursor !== null && { cursor }) },
+          });
+          const page = pageOf(reply.json);
+          found.push(...page.items.map(({ key = '' }) => key));
+          expect(page.examined_all).toBe(true);
+          [pages, cursor] = [pages + 1, page.next_cursor];
+        } while (cursor !== null);
+        expect(found.toSorted(), JSON.stringify(body)).toEqual(keys);
+        expect(pages).toBeGreaterThanOrEqual(10);
+      }
+    } finally {
+      await small.stop();
+    }
+  });
+
   test('an expired document is not found, and does not count', async () => {
-    await set('brief', 'ephemeralword', { ttl: 1 } as object);
+    await set('brief', 'ephemeralword', { ttl: 3 } as object);
     expect(await keysOf('q=ephemeralword')).toEqual(['brief']);
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
-    expect(await keysOf('q=ephemeralword')).toEqual([]);
+    await eventually(async () => expect(await keysOf('q=ephemeralword')).toEqual([]));
   });
 
   test('a document from before 1970 is found after it is filed, and so are those beside it', async () => {
@@ -206,6 +344,10 @@ describe('a search over HTTP', () => {
     const { json } = await server.ask('GET', '/v1/find?q=giraffe', { as: server.alice });
     expect(json.items[0]).toMatchObject({ kind: 'tasks', project_id: project.json.id, id: task.json.id });
     expect(await keysOf('q=giraffe', server.bob)).toEqual([]);
+    for (const name of [project.json.id, 'w/p'])
+      expect(await keysOf(`q=giraffe&project=${name}`)).toEqual([task.json.id]);
+    const unknown = await server.ask('GET', '/v1/find?q=giraffe&project=w/q', { as: server.alice });
+    expect([unknown.status, unknown.json.code]).toEqual([404, 'not_found']);
   });
 
   test('a document that was written with index: false is not found until a write says true', async () => {
@@ -217,6 +359,8 @@ describe('a search over HTTP', () => {
     expect(json).toMatchObject({ indexed: false });
     await set('quiet', 'hushword aloud', { index: true } as object);
     expect(await keysOf('q=hushword')).toEqual(['quiet']);
+    await set('quiet', 'hushword hidden', { index: false } as object);
+    expect(await keysOf('q=hushword')).toEqual([]);
   });
 
   test("messages of public rooms and of the user's own rooms are found, others are not", async () => {
@@ -240,9 +384,11 @@ describe('a search over HTTP', () => {
     ['no words', 'q=%20'],
     ['only an excluded word', 'q=-lonely'],
     ['a time that is not one', 'q=a&since=yesterday'],
+    ['a time with something behind it', 'q=a&since=2026-01-31Tnoon'],
     ['an unknown kind', 'q=a&in=secrets'],
     ['a query that is too long', `q=${'a'.repeat(3_000)}`],
     ['a forged cursor', 'q=a&cursor=AAAAAAAA'],
+    ['more excluded words than are looked up', `q=a${'%20-b'.repeat(33)}`],
   ])('%s is refused with the reason', async (_name, query) => {
     const reply = await server.ask('GET', `/v1/find?${query}`, { as: server.alice });
     expect(reply.status).toBe(400);

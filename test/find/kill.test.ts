@@ -1,5 +1,5 @@
 /** A server that is killed while it writes, files and reindexes leaves an index that is equal to the data. */
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type StoaOptions, openStoa } from '../../src/index.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
@@ -8,6 +8,7 @@ import { sharedHome } from '../servers/shared.js';
 const program = useProgram();
 /** On LMDB, and half as many elsewhere. `npm run test:find` kills more often. */
 const rounds = Number(process.env['KILL_ROUNDS'] ?? 2);
+vi.setConfig({ testTimeout: rounds * 60_000 });
 const writers = 6;
 /** More keys than wait to be filed, so that filing begins too. */
 const keysPerWriter = 60;

@@ -5,6 +5,7 @@ import { searchOf } from '../../src/find/conformance/index.js';
 import { searchView } from '../../src/find/ranking/search-view.js';
 import { packText } from '../../src/find/segments/packed-terms.js';
 import { Catalog } from '../../src/find/segments/catalog.js';
+import { SegmentFacts } from '../../src/find/segments/facts.js';
 import { DeadPlaces, fileEntries } from '../../src/find/segments/segment.js';
 import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
 import { WaitingTerms } from '../../src/find/segments/waiting.js';
@@ -51,9 +52,10 @@ function segmentOf(part: typeof entries): ViewedSegment {
   const steps = fileEntries(part);
   let step = steps.next();
   while (step.done !== true) step = steps.next();
-  const { catalog, blocks } = step.value;
+  const { catalog, facts, entries, blocks } = step.value;
   return {
     catalog: new Catalog(catalog),
+    facts: new SegmentFacts(facts, entries),
     dead: new DeadPlaces(Buffer.alloc(0)),
     blocks: blocks.map(({ body }) => body),
   };

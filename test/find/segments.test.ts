@@ -5,6 +5,7 @@ import { type GroupList, joinLists } from '../../src/find/ranking/group-list.js'
 import { beginningWordsMax, wordsBeginningWith } from '../../src/find/segments/beginnings.js';
 import { TermCursor, blockBytesMax } from '../../src/find/segments/blocks.js';
 import { Catalog, CatalogWriter } from '../../src/find/segments/catalog.js';
+import { type ChangingFacts, SegmentFacts } from '../../src/find/segments/facts.js';
 import { compareNames } from '../../src/find/ranking/order.js';
 import { mergedBlocks, mergedCatalog } from '../../src/find/segments/merge.js';
 import { packText } from '../../src/find/segments/packed-terms.js';
@@ -86,7 +87,9 @@ function filed(entries: readonly WaitingEntry[]): NewSegment {
 }
 
 function viewed(segment: NewSegment, dead = new DeadPlaces(Buffer.alloc(0))): ViewedSegment {
-  return { catalog: new Catalog(segment.catalog), dead, blocks: segment.blocks.map(({ body }) => body) };
+  const catalog = new Catalog(segment.catalog);
+  const facts = new SegmentFacts(segment.facts, catalog.count);
+  return { catalog, facts, dead, blocks: segment.blocks.map(({ body }) => body) };
 }
 
 const everything = { hasCollection: () => true, nowMs: 1_700_000_000_000 };
@@ -132,11 +135,11 @@ function expectSame(view: IndexView, made: readonly Made[]): void {
 }
 
 async function merged(segments: readonly ViewedSegment[]): Promise<NewSegment> {
-  const inputs = segments.map(({ catalog, dead, blocks }) => ({ catalog, dead, blocks: oneByOne(blocks) }));
+  const inputs = segments.map((segment) => ({ ...segment, blocks: oneByOne(segment.blocks) }));
   const joined = await mergedCatalog(inputs, everything.nowMs);
   const blocks = [];
   for await (const complete of mergedBlocks(inputs, joined)) blocks.push(...complete);
-  return { catalog: joined.catalog, entries: joined.entries, blocks };
+  return { catalog: joined.catalog, facts: joined.facts, entries: joined.entries, blocks };
 }
 
 async function* oneByOne(blocks: readonly Buffer[]): AsyncGenerator<Buffer> {
@@ -180,14 +183,36 @@ describe('the rows of the search index', () => {
         Array.from({ length: 1 + next(200) }, anyName).map((name) => [keyOf(name), name]),
       );
       const sorted = [...names.values()].toSorted(compareNames);
-      const writer = new CatalogWriter(0);
+      const writer = new CatalogWriter();
       const facts = { version: 1, author: null, timeMs: 1, expiresAtMs: null, titleLength: 1, bodyLength: 1 };
       for (const name of sorted) writer.add({ ...name, id: Buffer.from(name.id), ...facts });
-      const catalog = new Catalog(writer.take());
+      const catalog = new Catalog(writer.take().catalog);
       expect(sorted.map((name) => catalog.placeOf(name))).toEqual([...sorted.keys()]);
       const others = Array.from({ length: 200 }, anyName).filter((name) => !names.has(keyOf(name)));
       expect(others.filter((name) => catalog.placeOf(name) !== -1)).toEqual([]);
     }
+  });
+
+  test('changed facts are those of their entries only, and the agents of earlier ones are forgotten', () => {
+    const made = makeEntries(15, 40).map(({ entry }) => entry);
+    let { facts } = viewed(filed(made));
+    const expected = made.toSorted((a, b) => compareNames(a.name, b.name));
+    for (let round = 0; round < 80; round += 1) {
+      const changes = new Map(
+        [round % 40, (round * 7) % 40].map((place): [number, ChangingFacts] => [
+          place,
+          { version: 2 ** 53 - 1 - round, author: `agent ${round} of ${place}`, timeMs: place },
+        ]),
+      );
+      facts = facts.with(changes);
+      for (const [place, change] of changes)
+        expected[place] = { ...(expected[place] as WaitingEntry), ...change };
+      expect(Array.from(expected, (_, place) => facts.at(place))).toEqual(
+        expected.map(({ version, author, timeMs }) => ({ version, author, timeMs })),
+      );
+    }
+    expect(facts.bytes.includes('agent 0 of 0')).toBe(false);
+    expect(facts.newestMs).toBe(Math.max(...expected.map(({ timeMs }) => timeMs)));
   });
 
   test('an entry that has left is not seen, and a merge removes its words', async () => {
@@ -313,9 +338,13 @@ describe('the rows of the search index', () => {
       const [catalog, body] = [Buffer.from(segment.catalog), Buffer.from(segment.blocks[0]?.body ?? '')];
       catalog[next(catalog.length)] = next(256);
       body[next(body.length)] = next(256);
+      const facts = Buffer.from(segment.facts);
+      facts[next(facts.length)] = next(256);
       for (const read of [
         () => new Catalog(catalog.subarray(0, next(catalog.length))),
         () => new Catalog(catalog),
+        () => new SegmentFacts(facts.subarray(0, next(facts.length)), segment.entries),
+        () => new SegmentFacts(facts, segment.entries),
         () => readTerms(body),
       ])
         try {

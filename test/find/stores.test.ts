@@ -71,6 +71,7 @@ async function openWith(home: StoaOptions, store: DocumentStore): Promise<Opened
     messaging: stoa.home.messaging,
     limits,
     nowMs,
+    findProject: async (_caller, project) => project,
     findRoom: async (_caller, room) => room,
     findAgent: async (_caller, name) => ({ name, identities: [] }),
   });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
-import type { FindPage } from '../../src/find/service.js';
+import type { FindPage } from '../../src/find/answers.js';
 import type { StoaOptions } from '../../src/index.js';
 import { Running } from '../server/running.js';
 import { sharedHome } from '../servers/shared.js';
@@ -86,6 +86,20 @@ describe.each(['lmdb', 'rocksdb', 'PostgreSQL'] as const)('a namespace without a
       body: { namespace: 'quiet', filter: {}, limit: 3 },
     });
     expect((filtered.json as unknown as FindPage).items).toHaveLength(3);
+  });
+
+  it('comes back in the background, and a search says until then that it may have found too little', async () => {
+    const whole = await search('&namespace=quiet');
+    await configure(false);
+    await expectFiled();
+    await configure(true);
+    let page = await search('&namespace=quiet');
+    while (!page.examined_all) page = await search('&namespace=quiet');
+    expect(page).toEqual(whole);
+    // Other namespaces are not concerned.
+    await configure(false);
+    await configure(true);
+    expect(await search('&namespace=loud')).toMatchObject({ examined_all: true });
   });
 
   it('leaves the index, and has no finding before, while and after it leaves', async () => {

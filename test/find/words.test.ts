@@ -7,6 +7,12 @@ import { fold } from '../../src/find/words/fold.js';
 import { stemOf } from '../../src/find/words/stem.js';
 import { tokensOf } from '../../src/find/words/words.js';
 
+const bodyOf = (key: string, value: unknown): readonly string[] =>
+  documentText({ key, valueJson: JSON.stringify(value), metadata: {} }).body;
+const required = (text: string): string[][] =>
+  parseQuery(text)
+    .groups.filter(({ isCounted }) => isCounted)
+    .map(({ terms }) => terms.map(({ term }) => term).slice(0, 1));
 const words = (text: string): string[] => tokensOf(text).map(({ word }) => word);
 
 describe('the words of a text', () => {
@@ -62,6 +68,29 @@ describe('the words of a text', () => {
     expect(words('数据库 ok')).toEqual(['数据', '据库', '库', 'ok']);
   });
 
+  test('decomposed text, as macOS writes the names of files, has the same words in every script', () => {
+    for (const text of ['데이터베이스 각', 'がぎデータベース', 'ﾃﾞｰﾀ', 'Größe', 'счёт', 'خطأ', 'ứng dụng']) {
+      const composed = tokensOf(text).map(({ word, position, kind }) => ({ word, position, kind }));
+      const decomposed = text.normalize('NFD');
+      expect(
+        tokensOf(decomposed).map(({ word, position, kind }) => ({ word, position, kind })),
+        text,
+      ).toEqual(composed);
+      expect(tokensOf(decomposed).at(-1)?.end).toBe(decomposed.length);
+    }
+  });
+
+  test('Arabic words are found without hamza, madda and the stroke that makes them longer', () => {
+    expect(['أحمد', 'إلى', 'آخر', 'كتـــاب', 'سؤال'].map(fold)).toEqual([
+      'احمد',
+      'الى',
+      'اخر',
+      'كتاب',
+      'سوال',
+    ]);
+    expect(words('ـ ـــ كتـــاب')).toEqual(['كتاب']);
+  });
+
   test('forms of an English word have one stem', () => {
     for (const forms of [
       ['deploy', 'deployed', 'deploying', 'deploys', 'deployment', 'deployments'],
@@ -71,6 +100,18 @@ describe('the words of a text', () => {
       ['migrate', 'migration', 'migrations', 'migrating', 'migrated'],
       ['cache', 'caches', 'cached', 'caching'],
       ['quick', 'quickly'],
+      ['cancel', 'cancels', 'cancelled', 'cancelling', 'canceled', 'cancellation'],
+      ['configure', 'configured', 'configuration', 'configurations'],
+      ['install', 'installed', 'installing', 'installation'],
+      ['implement', 'implemented', 'implementation'],
+      ['validate', 'validated', 'validating', 'validation'],
+      ['encrypt', 'encrypted', 'encryption'],
+      ['compress', 'compressed', 'compression'],
+      ['delete', 'deleted', 'deletion'],
+      ['execute', 'executing', 'execution'],
+      ['remove', 'removed', 'removal'],
+      ['deliver', 'delivered', 'delivery', 'deliveries'],
+      ['notify', 'notified', 'notification', 'notifications'],
     ])
       expect(new Set(forms.map(stemOf))).toHaveLength(1);
   });
@@ -82,6 +123,13 @@ describe('the words of a text', () => {
       ['document', 'docu'],
       ['redis', 'redi'],
       ['process', 'proceed'],
+      ['call', 'cal'],
+      ['create', 'cre'],
+      ['format', 'form'],
+      ['general', 'generate'],
+      ['mission', 'miss'],
+      ['option', 'opt'],
+      ['station', 'state'],
     ] as const)
       expect(stemOf(one)).not.toBe(stemOf(other));
   });
@@ -121,6 +169,11 @@ describe('the text of a document', () => {
     expect(text.body).toEqual(['infra', 'choice engine', 'PostgreSQL', 'reasons', 'simple', 'known']);
   });
 
+  test('the titles of things in a list are found as other text is', () => {
+    const body = ['title', 'Storage', 'name', 'Ada', 'Bob'];
+    expect(bodyOf('k', [{ title: 'Storage' }, { name: 'Ada' }, [{ name: 'Bob' }]])).toEqual(body);
+  });
+
   test('members that are named after a secret are left out', () => {
     const { body } = documentText({
       key: 'k',
@@ -128,10 +181,68 @@ describe('the text of a document', () => {
         db_password: 'hunter2',
         nested: { apiKey: 'sk-1', note: 'fine' },
         tokens: 'five',
+        secrets: { anything: 'sk-2', list: ['sk-3'] },
       }),
       metadata: {},
     });
     expect(body).toEqual(['nested note', 'fine', 'tokens', 'five']);
+  });
+
+  const secretNames =
+    'password PASSWORD passWord user_password userPassword dbpassword passwordHash password2 new-password passwd pwd ' +
+    'passphrase passcode secret SECRET1 secrets clientSecret clientsecret client_secret secretValue credentials creds ' +
+    'apikey APIKEY apiKey apiKeys api-key X-Api-Key OPENAI_API_KEY openaiApiKey api_key_v2 myapikey privateKey ' +
+    'private_key_pem aws_secret_access_key sshKey masterKey hmac_key auth_key session-key signing_key token Token ' +
+    'authToken access_token access_tokens refreshTokens session_jwt bearer Authorization Proxy-Authorization mnemonic ' +
+    'seed_phrase connectionString db.password prod/secret Passwort пароль contraseña 密码 パスワード';
+
+  test.each([...secretNames.split(' '), 'API Key', 'contrasen\u0303a'])(
+    '%s is the name of a secret',
+    (name) => {
+      expect(bodyOf('k', { [name]: 'hunter2', deep: { [name]: { a: ['hunter2 and more'] } } })).toEqual([]);
+    },
+  );
+
+  test.each(
+    'key monkey primary_key keys tokens tokens_used token_count secretary author compass passenger password-policy'.split(
+      ' ',
+    ),
+  )('%s is not', (name) => {
+    expect(bodyOf('k', { [name]: 'word' })).toEqual([name, 'word']);
+  });
+
+  test('a word whose key is named after a secret is left out, and a note about it is not', () => {
+    for (const key of ['prod/db_password', 'prod/token', 'secrets/aws', 'x.apiKey'])
+      for (const value of [
+        'hunter2',
+        ' hunter2\n',
+        ['hunter2'],
+        { value: 'hunter2', more: { list: ['hunter2'] } },
+      ])
+        expect(bodyOf(key, value)).toEqual([]);
+    expect(bodyOf('faq/reset-password', 'Ask the operator.')).toEqual(['Ask the operator.']);
+    expect(bodyOf('faq/reset-password', { text: 'Ask the operator.' })).toEqual([
+      'text',
+      'Ask the operator.',
+    ]);
+    expect(bodyOf('faq/passwords-and-you', 'word')).toEqual(['word']);
+    expect(bodyOf('prod/engine', 'lmdb')).toEqual(['lmdb']);
+  });
+
+  test('a word beside the name of a secret is left out, and so is one under a name that may be that of a secret', () => {
+    expect(bodyOf('k', [{ name: 'DB_PASSWORD', value: 'hunter2' }])).toEqual([]);
+    expect(bodyOf('k', { env: { key: 'API_TOKEN', value: 'hunter2' } })).toEqual([]);
+    expect(bodyOf('k', { auth: { user: 'ada', pass: 'hunter2' }, otp: '123456' })).toEqual([
+      'auth user',
+      'ada',
+    ]);
+    expect(bodyOf('k', { first_pass: 'It looks fine.' })).toEqual(['first_pass', 'It looks fine.']);
+    expect(bodyOf('k', [{ name: 'Rotate the API key', status: 'open' }])).toEqual([
+      'name',
+      'Rotate the API key',
+      'status',
+      'open',
+    ]);
   });
 });
 
@@ -151,6 +262,14 @@ describe('a query', () => {
     ]);
     expect(query.excluded).toEqual([[{ term: 'canary', offset: 0 }]]);
     expect(query.groups.at(-1)?.terms).toEqual([{ term: 'dep', weight: 1, isPrefix: true }]);
+  });
+
+  test('the short parts of words with an apostrophe are not required', () => {
+    expect(required("what's the server's port")).toEqual([['server'], ['port']]);
+    expect(required("why didn't we’ve l'élève qu’ici")).toEqual([['eleve'], ['ici']]);
+    expect(required("who won what won't")).toEqual([['won']]);
+    expect(required("vitamin d 'd'")).toEqual([['vitamin'], ['d']]);
+    expect(required("it's")).toEqual([['it'], ['s']]);
   });
 
   test('a fifth beginning stands for the word itself', () => {

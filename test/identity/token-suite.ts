@@ -115,6 +115,15 @@ export function describeTokens(name: string, openBench: OpenTokens): void {
       ]);
     });
 
+    test('that are revoked during a request make no link that outlives them', async () => {
+      const { identity } = await open();
+      const { token, token_id } = await identity.createToken(operator, 'ada', {}, null);
+      const caller = { ...operator, ...(await identity.authenticate(token)), everyUser: false };
+      await identity.revokeTokens(operator, 'ada', token_id);
+      await expect(identity.console.createCode(caller)).rejects.toMatchObject({ code: 'unauthenticated' });
+      expect((await identity.listTokens(operator, 'ada')).items).toEqual([]);
+    });
+
     test('that fell out of memory are looked up again for the streams that they opened', async () => {
       const { identity } = await open({ tokensCachedMax: 1 });
       const first = await identity.createToken(operator, 'ada', {}, null);

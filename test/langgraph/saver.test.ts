@@ -3,7 +3,8 @@ import { type Checkpoint, INTERRUPT, emptyCheckpoint, uuid6 } from '@langchain/l
 import { deltaChannelHistoryTests, validate } from '@langchain/langgraph-checkpoint-validation';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
-import { StoaSaver } from '../../src/langgraph/index.js';
+import { operatorCaller } from '../../src/index.js';
+import { StoaSaver, inProcess } from '../../src/langgraph/index.js';
 import { Running } from '../server/running.js';
 import { until } from '../until.js';
 
@@ -13,21 +14,31 @@ let created = 0;
 // The suite expects a runner that defines these everywhere.
 Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it });
 
-const initializer = {
-  checkpointerName: 'stoa/langgraph',
-  beforeAll: async () => {
-    running = await Running.start();
-  },
-  afterAll: () => running.stop(),
-  createCheckpointer: () => newSaver(),
-};
-validate(initializer);
-deltaChannelHistoryTests(initializer);
+beforeAll(async () => {
+  running = await Running.start();
+});
+afterAll(() => running.stop());
+
+for (const initializer of [
+  { checkpointerName: 'stoa/langgraph', createCheckpointer: () => newSaver() },
+  { checkpointerName: 'stoa/langgraph in process', createCheckpointer: () => newSaverInProcess() },
+]) {
+  validate(initializer);
+  deltaChannelHistoryTests(initializer);
+}
 
 function newSaver(send?: typeof fetch): StoaSaver {
   created += 1;
   return new StoaSaver({
     client: new Stoa({ url: running.url, token: running.alice, fetch: send }),
+    namespace: `checkpoints-${created}`,
+  });
+}
+
+function newSaverInProcess(user = 'alice'): StoaSaver {
+  created += 1;
+  return new StoaSaver({
+    client: inProcess(running.stoa, operatorCaller(user)),
     namespace: `checkpoints-${created}`,
   });
 }
@@ -63,6 +74,75 @@ it('keeps values that are longer than a document, binary ones too', async () => 
     ['text', true],
     ['small', 1],
   ]);
+});
+
+it('stores a checkpoint, its new values and the writes of a task in one document each', async () => {
+  const saver = newSaver();
+  let config: Parameters<StoaSaver['put']>[0] = { configurable: { thread_id: 't' } };
+  for (const step of [1, 2]) {
+    const checkpoint = { ...checkpointWith({ x: step, y: step }, { x: step, y: step }), id: uuid6(step) };
+    config = await saver.put(config, checkpoint, metadata, { x: step, y: step });
+    await saver.putWrites(
+      config,
+      [
+        ['x', step],
+        ['y', step],
+      ],
+      'task',
+    );
+  }
+  expect(await documents()).toBe(2 * 3);
+});
+
+it('keeps more writes and values than one document has room for', async () => {
+  const saver = newSaver();
+  const written = Array.from({ length: 20_000 }, (_, index): [string, number] => ['x', index % 10]);
+  const values = Object.fromEntries(Array.from({ length: 1_200 }, (_, index) => [`channel ${index}`, index]));
+  const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+  const config = await saver.put(
+    { configurable: { thread_id: 't' } },
+    { ...checkpointWith(values, versions), id: uuid6(1) },
+    metadata,
+    versions,
+  );
+  await saver.putWrites(config, written, 'task');
+  await saver.putWrites(config, written.toReversed(), 'task');
+  const tuple = await saver.getTuple(config);
+  expect(tuple?.checkpoint.channel_values).toEqual(values);
+  expect(tuple?.pendingWrites?.map(([, , value]) => value)).toEqual(written.map(([, value]) => value));
+  expect(await documents()).toBeLessThan(1_000);
+});
+
+describe('values that did not change', () => {
+  const config = { configurable: { thread_id: 't' } };
+  const first = { ...checkpointWith({ x: 1, y: 'same' }, { x: 1, y: 1 }), id: uuid6(1) };
+  const next = { ...checkpointWith({ x: 2, y: 'same' }, { x: 2, y: 1 }), id: uuid6(2) };
+
+  it('are found if another saver wrote them', async () => {
+    await newSaver().put(config, first, metadata, { x: 1, y: 1 });
+    const client = new Stoa({ url: running.url, token: running.alice });
+    const other = new StoaSaver({ client, namespace: `checkpoints-${created}` });
+    await other.put(config, next, metadata, { x: 2 });
+    const last = { ...next, id: uuid6(3) };
+    await other.put(config, last, metadata, {});
+    expect((await other.get(config))?.channel_values).toEqual({ x: 2, y: 'same' });
+  });
+
+  it('are found if their checkpoint is still being stored', async () => {
+    const saver = newSaver();
+    await Promise.all([
+      saver.put(config, first, metadata, { x: 1, y: 1 }),
+      saver.put(config, next, metadata, { x: 2 }),
+    ]);
+    expect((await saver.get(config))?.channel_values).toEqual({ x: 2, y: 'same' });
+  });
+
+  it('stay when their checkpoint is stored again with another new value', async () => {
+    const saver = newSaver();
+    await saver.put(config, first, metadata, { x: 1, y: 1 });
+    await saver.put(config, { ...next, id: first.id }, metadata, { x: 2 });
+    expect((await saver.get(config))?.channel_values).toEqual({ x: 2, y: 'same' });
+  });
 });
 
 it('gives two branches of a thread their own values', async () => {

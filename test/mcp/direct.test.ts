@@ -13,9 +13,10 @@ const meta = {
 
 let running: Running;
 let session: string;
+const reported: string[] = [];
 
 beforeAll(async () => {
-  running = await Running.start();
+  running = await Running.start({ onError: (_error, about) => void reported.push(about) });
   const initialize = {
     jsonrpc: '2.0',
     id: 0,
@@ -114,6 +115,7 @@ test('claims are renewed by the next call after a renewal that failed', async ()
   for (let call = 0; call < 4; call += 1)
     expect((await running.ask('POST', '/mcp', { as: running.alice, body, headers })).status).toBe(200);
   expect(renew).toHaveBeenCalledTimes(2);
+  expect(reported).toEqual(['renewing the claims of an MCP client']);
   renew.mockRestore();
 });
 

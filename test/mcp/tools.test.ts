@@ -94,6 +94,23 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect(missing).toEqual(['nothing']);
   });
 
+  test('a search says whether it has looked at everything', async () => {
+    const letters = 'abcdefghijklmnopqrst';
+    const words = Array.from(
+      { length: 300 },
+      (_, at) => `otter${letters[Math.floor(at / 20)]}${letters[at % 20]}`,
+    );
+    await client.ok('remember', { key: 'otters', value: words.join(' '), namespace });
+    for (const [query, isAll] of [
+      ['otteraa', true],
+      ['otter*', false],
+    ] as const)
+      expect(await client.ok('find', { query, namespace })).toMatchObject({
+        items: [{ id: 'otters' }],
+        examined_all: isAll,
+      });
+  });
+
   test('a stored null is a value, not something missing', async () => {
     expect(
       await client.ok('remember', { key: 'brief', value: 1, namespace, expires_at: '2099-01-01T00:00:00Z' }),

@@ -13,6 +13,8 @@ export interface Gate {
    * whose client has sent such text.
    */
   silence(sent?: RegExp): void;
+  /** Resets all connections, as a machine does that has forgotten them. */
+  reset(): void;
   /** What was held back comes through again, on the connections that are still there. */
   speak(): void;
 }
@@ -80,6 +82,9 @@ export async function startGate(
     silence: (pattern) => {
       isSilent = pattern === undefined;
       for (const [socket, { text }] of sockets) if (pattern?.test(text) !== false) socket.pause();
+    },
+    reset: () => {
+      for (const socket of sockets.keys()) socket.resetAndDestroy();
     },
     speak: () => {
       isSilent = false;

@@ -62,6 +62,9 @@ beforeAll(async () => {
     },
   });
   many = await fillWithManyRows(running.stoa, documentRows, rows);
+  const members = Array.from({ length: 7_000 }, (_, index) => [`member-${index}`, index] as const);
+  await running.stoa.data.set(operatorCaller('alice'), 'changed', 'wide', Object.fromEntries(members));
+  await running.stoa.data.set(operatorCaller('alice'), 'changed', 'large', 'x'.repeat(1_000_000));
   const scopes = { write: true, namespaces: [`namespace-${documentRows - 1}`, 'none'] };
   narrow = (await running.stoa.identity.createToken(operatorCaller(), 'wide', { scopes }, null)).token;
   watcher = new Worker(new URL('watcher.mjs', import.meta.url), { workerData: { url: running.url } });
@@ -108,6 +111,11 @@ function lists(): [name: string, asked: Asked, atOnce?: number][] {
     path,
     headers: { ...headers, 'content-type': 'application/json' },
     body: JSON.stringify(body),
+  });
+  const patch = (path: string, body: unknown): Asked => ({
+    ...post(path, body),
+    method: 'PATCH',
+    headers: { ...alice, 'content-type': 'application/merge-patch+json' },
   });
   const mcp = (token: string) =>
     post(
@@ -164,6 +172,9 @@ function lists(): [name: string, asked: Asked, atOnce?: number][] {
     ['search of tasks for a word that all have', get('/v1/find?q=do&in=tasks&limit=1000'), 5],
     ['search of everything for words that begin so', get('/v1/find?q=own*+rare*'), 1],
     ['search of documents by a condition', post('/v1/find', { namespace: 'many', filter: { n: 7 } })],
+    ['reads of a large value', get('/v1/data/changed/large'), 100],
+    ['pages of large values', get('/v1/data/changed?values=true'), 60],
+    ['changes of a value with many members', patch('/v1/data/changed/wide', { last: 1 }), 100],
     ['changes from the oldest', get('/v1/changes?limit=1000', operator)],
     ['changes of a narrow topic', get('/v1/changes?topics=identity&limit=1000', operator)],
     ['families', get('/v1/inspect', operator)],

@@ -269,3 +269,25 @@ async function expectHealthy(stoa: Stoa): Promise<void> {
   for await (const finding of examineAll(kernel.stores, allChecks(kernel), { repair: false }))
     throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
 }
+
+describe.each(homes)('tasks of %s', (_name, open) => {
+  it('never get a fence again that was given out, also after an import has replaced them', async () => {
+    const target = await open();
+    opened.push(target);
+    const { workspaces } = target;
+    const { id: workspace } = await workspaces.createWorkspace(ada, { name: 'site' });
+    const { id: project } = await workspaces.createProject(ada, workspace, { name: 'web' });
+    const { id: session } = await workspaces.createSession(ada, project);
+    const { id: task } = await workspaces.createTask(ada, session, { command: 'x' });
+    const unclaimed = await save(await linesOf(target, { domains: ['workspaces'] }));
+    const first = await workspaces.claimTask(as('scout'), project);
+    const { replaced } = await target.transfer.import(operatorCaller(), unclaimed, { onConflict: 'replace' });
+    expect(replaced).toBeGreaterThan(0);
+    const second = await workspaces.claimTask(as('builder'), project);
+    expect(second?.task.id).toBe(task);
+    expect(second?.lease.fence).toBeGreaterThan(first?.lease.fence as number);
+    await expect(
+      workspaces.completeTask(as('scout'), task, { fence: first?.lease.fence as number }),
+    ).rejects.toMatchObject({ code: 'fenced' });
+  });
+});

@@ -8,12 +8,14 @@ import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js'
 import { openDirectoryWorkspaces } from '../../src/homes/directory/workspaces/open.js';
 import { workspacesFamilies } from '../../src/homes/directory/workspaces/keys.js';
 import type { DirectoryWorkspaces } from '../../src/homes/directory/workspaces/workspaces.js';
+import { reshardDirectory } from '../../src/homes/directory/reshard.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';
 import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
+import { userKey } from '../../src/identity/user-key.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
 import { makePlace, makeTasks, userCaller } from '../../src/workspaces/conformance/bench.js';
@@ -62,8 +64,11 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
   }
 }
 
-/** What is stored after the process has ended, and before the next one has begun. */
-async function storedBetween(engine: EngineName): Promise<string> {
+/** Reads what is stored after the process has ended, and before the next one has begun. */
+async function between<T>(
+  engine: EngineName,
+  read: (opened: { kernel: Kernel }) => T | Promise<T>,
+): Promise<T> {
   const kernel = await openKernel({
     dataDir,
     engine,
@@ -72,10 +77,14 @@ async function storedBetween(engine: EngineName): Promise<string> {
     sweepIntervalMs: 3_600_000,
   });
   try {
-    return textOf(kernel);
+    return await read({ kernel });
   } finally {
     await kernel.close();
   }
+}
+
+function storedBetween(engine: EngineName): Promise<string> {
+  return between(engine, ({ kernel }) => textOf(kernel));
 }
 
 function textOf(kernel: Kernel): string {
@@ -91,7 +100,7 @@ async function settled({ kernel }: Opened): Promise<void> {
   await expect.poll(() => textOf(kernel), { interval: 10 }).not.toContain('meta:work:');
 }
 
-async function expectSound({ kernel }: Opened): Promise<void> {
+async function expectSound({ kernel }: { kernel: Kernel }): Promise<void> {
   for await (const finding of examine(kernel.root, workspaceChecks()))
     throw new Error(`The doctor found: ${finding.problem}`);
 }
@@ -139,23 +148,81 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     });
   });
 
-  it('what depends on a cancelled task is cancelled after a restart', async () => {
+  it.each(['cancelled', 'deleted'])('what depends on a %s task is cancelled after a restart', async (end) => {
     const { sessionId, first } = await during(engine, async ({ service }) => {
       const place = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, place.sessionId, 1);
       for (let index = 0; index < 20; index += 1)
         await service.createTask(ada, place.sessionId, { command: 'x', depends_on: [task!.id] });
-      await service.cancelTask(ada, task!.id);
+      if (end === 'cancelled') await service.cancelTask(ada, task!.id);
+      else await service.deleteTask(ada, task!.id);
       return { sessionId: place.sessionId, first: task! };
     });
     expect(await storedBetween(engine)).toContain(`meta:work:dependants:${first.id}`);
+    await between(engine, expectSound);
     await during(engine, async (opened) => {
       await settled(opened);
       const { items } = await opened.service.listSessionTasks(ada, sessionId, {
         status: 'cancelled',
         limit: 100,
       });
-      expect(items).toHaveLength(21);
+      expect(items.filter(({ id }) => id !== first.id)).toHaveLength(20);
+      await expectSound(opened);
+    });
+  });
+
+  it('what depends on a deleted task is cancelled in more shards after a restart', async () => {
+    const children = await during(engine, async ({ service }) => {
+      const { sessionId } = await makePlace(service, ada);
+      const [gone] = await makeTasks(service, ada, sessionId, 1);
+      const made = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          service.createTask(ada, sessionId, { command: 'x', depends_on: [gone!.id] }),
+        ),
+      );
+      await service.deleteTask(ada, gone!.id);
+      return made.map(({ id }) => id);
+    });
+    const shards = 4;
+    expect((userKey('ada')[0] as number) % shards).not.toBe(0);
+    const [from, to] = [dataDir, `${dataDir}-sharded`];
+    await reshardDirectory({ from, to, shards, limits });
+    try {
+      dataDir = to;
+      await during(engine, async ({ service }) => {
+        const statusOf = async (id: string) => (await service.getTask(ada, id)).status;
+        for (const id of children) await expect.poll(() => statusOf(id), { interval: 10 }).toBe('cancelled');
+      });
+    } finally {
+      dataDir = from;
+      await rm(to, { recursive: true, force: true });
+    }
+  });
+
+  it('what depends on a deleted task is not ready before it is cancelled', async () => {
+    const { projectId, children } = await during(engine, async ({ service }) => {
+      const place = await makePlace(service, ada);
+      const [gone, done] = await makeTasks(service, ada, place.sessionId, 2);
+      await service.claimTask(ada, place.projectId);
+      const { lease } = (await service.claimTask(ada, place.projectId))!;
+      const made: string[] = [];
+      for (let index = 0; index < 20; index += 1) {
+        const input = { command: 'x', depends_on: [gone!.id, done!.id] };
+        made.push((await service.createTask(ada, place.sessionId, input)).id);
+      }
+      // Both in one turn: the further steps of the deletion come later.
+      await Promise.all([
+        service.deleteTask(ada, gone!.id),
+        service.completeTask(ada, done!.id, { fence: lease.fence }),
+      ]);
+      expect((await service.listReadyTasks(ada, place.projectId)).items).toEqual([]);
+      return { ...place, children: made };
+    });
+    await during(engine, async (opened) => {
+      await settled(opened);
+      for (const id of children)
+        expect(await opened.service.getTask(ada, id)).toMatchObject({ status: 'cancelled' });
+      expect(await opened.service.claimTask(ada, projectId)).toBeNull();
       await expectSound(opened);
     });
   });

@@ -9,7 +9,7 @@ export const WorldContext = createContext<World | undefined>(undefined);
 
 export function useWorld(): World {
   const world = useContext(WorldContext);
-  if (world === undefined) throw new Error('The page is shown outside of the world.');
+  if (world === undefined) throw new Error('useWorld was called outside of its provider.');
   return world;
 }
 

@@ -51,7 +51,7 @@ export function Dialogs() {
     <>
       {asked === undefined ? null : <QuestionDialog key={asked.title} asked={asked} />}
       {failure === undefined ? null : (
-        <Modal title="That was refused" onClose={() => refused.set(undefined)}>
+        <Modal title="The request was refused" onClose={() => refused.set(undefined)}>
           <Problem failure={failure} />
           <div class="actions">
             <Button kind="primary" onClick={() => refused.set(undefined)}>
@@ -124,7 +124,7 @@ export function Modal(props: {
   isPlain?: boolean;
 }) {
   const element = useRef<HTMLDialogElement>(null);
-  // Before the next key: who types "/" and a word at once loses no letter.
+  // Before the next key, so that a word typed right after "/" loses no letter.
   useLayoutEffect(() => {
     const dialog = element.current;
     const opener = document.activeElement;

@@ -6,6 +6,7 @@ import { documentReportSchema } from '../../transfer/schemas.js';
 import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import { type data, type documents, mergePatchType } from './operations.js';
+import { groupedDigits } from '../../core/text/grouped-digits.js';
 
 const time = z.string().describe('ISO 8601 in UTC, with `Z`');
 const agentName = z.string().nullable();
@@ -175,7 +176,7 @@ export const dataSchemas = {
   batch: {
     description:
       'First the writes, then the reads. The writes are atomic if the backend supports it. At most ' +
-      `${dataLimits.dataBatchKeysMax.default.toLocaleString('en')} keys and ${dataLimits.dataBatchBytesMax.default / 1024 ** 2} MiB of values.`,
+      `${groupedDigits(dataLimits.dataBatchKeysMax.default)} keys and ${dataLimits.dataBatchBytesMax.default / 1024 ** 2} MiB of values.`,
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },

@@ -1,6 +1,7 @@
 /** The schemas of the search. */
 import { z } from 'zod';
 import { json } from '../../datastore/schemas.js';
+import { findPageSchema } from '../../find/answers.js';
 import { findKinds, findModes } from '../../find/model.js';
 import { pageQuery, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
@@ -13,7 +14,7 @@ const about = {
   in: 'What is searched: `data`, `tasks`, `messages`. Default: what the other fields name, else all.',
   namespace: 'Only documents of this namespace.',
   prefix: 'Only documents whose key begins with this text.',
-  project: 'Only tasks of this project.',
+  project: 'Only tasks of this project, by its id or name.',
   room: 'Only messages of this room.',
   agent: 'Only what this agent wrote last, by its name or id.',
   since: 'Only what was written at this time or later (ISO 8601).',
@@ -43,45 +44,6 @@ const shared = {
   mode: z.enum(findModes).optional().describe(about.mode),
 };
 
-const hitSchema = z
-  .object({
-    kind: kinds,
-    namespace: z.string().optional().describe('Of a document'),
-    key: z.string().optional().describe('Of a document'),
-    project_id: z.string().optional().describe('Of a task'),
-    room_id: z.string().optional().describe('Of a message'),
-    room: z.string().optional().describe('The name of the room of a message'),
-    id: z.string().optional().describe('Of a task or a message'),
-    score: z
-      .number()
-      .nullable()
-      .describe(
-        'From 0 to 1. By words: 0.5 or more if the result has all words. By meaning: 0.5 for a right angle, 1 for ' +
-          'the same direction. Null without words.',
-      ),
-    excerpt: z.string().describe('The part of the text with the most words of the search'),
-    marks: z
-      .array(z.tuple([z.int(), z.int()]))
-      .describe('Start and end of each matched word in the excerpt, in UTF-16 units'),
-    author: z.string().nullable().describe('The agent of the last write, or the identity of a message'),
-    time: z.string().describe('When it was last written: ISO 8601 in UTC'),
-    version: z.int(),
-    value: json.optional().describe('With `values`'),
-    metadata: z.record(z.string(), z.unknown()).optional().describe('With `values`'),
-    created_at: z.string().optional().describe('With `values`'),
-  })
-  .meta({ id: 'FindHit' });
-
-const pageSchema = z
-  .object({
-    items: z.array(hitSchema),
-    next_cursor: z.string().nullable(),
-    examined_all: z
-      .boolean()
-      .describe('False: the search stopped at a limit; `next_cursor` continues where it stopped'),
-  })
-  .meta({ id: 'FindPage' });
-
 export const findSchemas = {
   search: {
     description:
@@ -98,7 +60,7 @@ export const findSchemas = {
       values: queryBoolean().optional().meta({ description: about.values }),
       ...pageQuery,
     }),
-    answers: { 200: pageSchema },
+    answers: { 200: findPageSchema },
   },
   query: {
     description:
@@ -112,10 +74,10 @@ export const findSchemas = {
         sort: z.string().min(1).optional().describe(about.sort),
         values: z.boolean().optional().describe(about.values),
         limit: z.int().min(1).optional().describe('Results on the page'),
-        cursor: z.string().min(1).max(4_096).optional().describe('The `next_cursor` of the previous page'),
+        cursor: z.string().min(1).max(8_192).optional().describe('The `next_cursor` of the previous page'),
       })
       .meta({ id: 'FindRequest' }),
-    answers: { 200: pageSchema },
+    answers: { 200: findPageSchema },
   },
   reindex: {
     description:

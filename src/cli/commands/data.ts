@@ -102,9 +102,7 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
     throw new StoaError(
       'invalid_request',
       `The command would delete every document of the namespace "${namespace}".`,
-      {
-        fix: 'Confirm with --yes.',
-      },
+      { fix: 'Confirm with --yes.' },
     );
   }
   const { deleted } = await (await connect()).call('data.clear', { namespace });

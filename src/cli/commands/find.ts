@@ -25,11 +25,13 @@ const columnsFor = (output: Output): readonly Column<Hit>[] => [
   ['TEXT', ({ excerpt, marks }) => markedText({ text: excerpt, marks })],
 ];
 
-export const find: Action = async ({ connect, output }, words, options) => {
+export const find: Action = async ({ connect, output }, [...given], options) => {
+  // Commander passes a variadic argument as one list.
+  const words = given.flat().join(' ');
   const kinds = textOption(options, 'in')?.split(',');
   const connection = await connect();
   const page = await connection.call('find.query', {
-    q: words.length === 0 ? undefined : words.join(' '),
+    q: words === '' ? undefined : words,
     // The server checks the names of the kinds.
     in: kinds as ('data' | 'tasks' | 'messages')[] | undefined,
     // The server checks the mode too.

@@ -36,9 +36,7 @@ export const lock: Action = async ({ connect, output }, [given = '', ...rest], o
       throw new StoaError(
         'fenced',
         `The lock "${name}" was lost while the command ran: ${messageOf(held.signal.reason)}`,
-        {
-          fix: 'Check what the command did, and run it again.',
-        },
+        { fix: 'Check what the command did, and run it again.' },
       );
   } finally {
     await held.release();

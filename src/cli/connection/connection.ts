@@ -100,9 +100,7 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
       throw new StoaError(
         'locked',
         `${dataDir} is locked by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`,
-        {
-          fix: 'Wait for that process to end, or stop it.',
-        },
+        { fix: 'Wait for that process to end, or stop it.' },
       );
     }
     await sleep(50);
@@ -151,26 +149,7 @@ function remote(
     });
   }
   const base = url.replace(/\/+$/, '');
-  const send = async (request: CallRequest, upload?: Readable): Promise<Answer> => {
-    const { method, path, query, body, contentType, headers } = request;
-    try {
-      return await sendRequest(base + path + queryText(query), {
-        method,
-        headers: {
-          ...identity,
-          ...(body !== undefined && { 'content-type': contentType }),
-          ...(upload !== undefined && { 'content-type': 'application/x-ndjson' }),
-          ...headers,
-        },
-        body: upload ?? (body === undefined ? undefined : JSON.stringify(body)),
-      });
-    } catch (error) {
-      throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, {
-        cause: error,
-        fix: 'Start one with "stoa up", or check --url.',
-      });
-    }
-  };
+  const send = senderTo(base, identity);
   const ask: Connection['ask'] = async (name, input, settings) => {
     const answer = await send(requestOf(operationNamed(name), input, settings));
     return answerOf(answer.status, await answer.text());
@@ -199,6 +178,31 @@ function remote(
     },
     client: () => clientOf(base, identity, findAgain),
     close: async () => undefined,
+  };
+}
+
+function senderTo(
+  base: string,
+  identity: Readonly<Record<string, string>>,
+): (request: CallRequest, upload?: Readable) => Promise<Answer> {
+  return async ({ method, path, query, body, contentType, headers }, upload) => {
+    try {
+      return await sendRequest(base + path + queryText(query), {
+        method,
+        headers: {
+          ...identity,
+          ...(body !== undefined && { 'content-type': contentType }),
+          ...(upload !== undefined && { 'content-type': 'application/x-ndjson' }),
+          ...headers,
+        },
+        body: upload ?? (body === undefined ? undefined : JSON.stringify(body)),
+      });
+    } catch (error) {
+      throw new StoaError('unreachable', `No server answers at ${base}: ${messageOf(error)}.`, {
+        cause: error,
+        fix: 'Start one with "stoa up", or check --url.',
+      });
+    }
   };
 }
 

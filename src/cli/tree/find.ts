@@ -23,6 +23,7 @@ export const findCommands: readonly CommandDefinition[] = [
     examples: [
       'stoa find which database did we choose',
       'stoa find \'"build failed" -staging\' --in tasks,messages',
+      'stoa find deploy -- -staging',
       'stoa find --filter \'{"status": "open"}\' --sort -priority',
     ],
     action: async () => (await import('../commands/find.js')).find,

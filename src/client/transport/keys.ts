@@ -107,9 +107,7 @@ function exchangeKeyOf(publicKey: string): Uint8Array<ArrayBuffer> {
     throw new StoaError(
       'invalid_request',
       'The public key is not a valid Ed25519 key (32 bytes in base64).',
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

@@ -27,6 +27,7 @@ import {
   variableOf,
 } from './settings.js';
 import { isMissing } from '../files.js';
+import { groupedDigits } from '../text/grouped-digits.js';
 
 export interface Config extends SettingValues {
   readonly limits: Limits;
@@ -221,7 +222,7 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
       'invalid_config',
       fixed === undefined
         ? `Unknown setting "${name}", given as ${kind}.${didYouMean(name, known)}`
-        : `"${name}", given as ${kind}, cannot be set: ${fixed} is fixed at ${limitDefinitions[fixed].default.toLocaleString('en')}.`,
+        : `"${name}", given as ${kind}, cannot be set: ${fixed} is fixed at ${groupedDigits(limitDefinitions[fixed].default)}.`,
       {
         fix:
           `${fixed === undefined ? 'Correct or remove the name' : 'Remove the name'}; ` +

@@ -1,6 +1,7 @@
 /** The sentence and the error for a request that exceeds a limit. */
 import { type ErrorCode, StoaError } from '../errors.js';
 import { type LimitName, type Limits, isLimitSetting } from './limits.js';
+import { groupedDigits } from '../text/grouped-digits.js';
 
 export interface Exceeded<Name extends LimitName> {
   /** What is too large: `The value`. */
@@ -16,10 +17,10 @@ export interface Exceeded<Name extends LimitName> {
 /** `The value has 2,000,000 bytes, which exceeds 1,048,576 (valueBytesMax)`, without the final period. */
 export function exceeds<Name extends LimitName>(exceeded: Exceeded<Name>): string {
   const { subject, unit, limit, limits, received } = exceeded;
-  const max = limits[limit].toLocaleString('en');
+  const max = groupedDigits(limits[limit]);
   return received === undefined
     ? `${subject} exceeds ${max} ${unit} (${limit})`
-    : `${subject} has ${received.toLocaleString('en')} ${unit}, which exceeds ${max} (${limit})`;
+    : `${subject} has ${groupedDigits(received)} ${unit}, which exceeds ${max} (${limit})`;
 }
 
 /** The advice as a sentence. If an operator can raise the limit, the sentence says so. */

@@ -9,6 +9,7 @@ import {
   settings,
   variableOf,
 } from './settings.js';
+import { groupedDigits } from '../text/grouped-digits.js';
 
 type GroupName = keyof typeof limitGroups;
 
@@ -130,7 +131,7 @@ function limitsOf(group: GroupName): readonly LimitName[] {
 }
 
 function numberText(name: LimitName): string {
-  return limitDefinitions[name].default.toLocaleString('en');
+  return groupedDigits(limitDefinitions[name].default);
 }
 
 function valueText(value: unknown): string {
@@ -140,7 +141,7 @@ function valueText(value: unknown): string {
 
 function boundsText(name: LimitName): string {
   const { min, max } = limitBoundsOf(name);
-  if (max !== Number.MAX_SAFE_INTEGER) return ` (from ${min} to ${max.toLocaleString('en')})`;
+  if (max !== Number.MAX_SAFE_INTEGER) return ` (from ${min} to ${groupedDigits(max)})`;
   return min === 0 ? '' : ` (${min} or more)`;
 }
 

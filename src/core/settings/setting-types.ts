@@ -77,7 +77,7 @@ export function wholeNumber(
 }
 
 export function oneOf<Choice extends string>(choices: readonly Choice[]): SettingType<Choice> {
-  const about = choices.join(', ').replace(/, ([^,]*)$/, ' or $1');
+  const about = oneOfText(choices);
   return {
     about,
     read: (given) => {
@@ -85,6 +85,10 @@ export function oneOf<Choice extends string>(choices: readonly Choice[]): Settin
       return value === undefined ? { complaint: `must be ${about}` } : { value };
     },
   };
+}
+
+function oneOfText(names: readonly string[]): string {
+  return names.join(', ').replace(/, ([^,]*)$/, ' or $1');
 }
 
 export function orNone<Value>(type: SettingType<Value>): SettingType<Value | null> {
@@ -106,7 +110,7 @@ export const serviceUrl: SettingType<string | null> = orNone<string>({
 
 /** The URL of a database server, or null. */
 export function backendUrl(schemes: readonly string[]): SettingType<string | null> {
-  const about = `a URL with the scheme ${schemes.join(', ')}`;
+  const about = `a URL with the scheme ${oneOfText(schemes)}`;
   return orNone<string>({
     about,
     read: (given) => {

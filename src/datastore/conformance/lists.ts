@@ -5,6 +5,7 @@ import { compareCodePoints } from '../documents/code-point-order.js';
 import type { DataService } from '../service.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
+import { groupedDigits } from '../../core/text/grouped-digits.js';
 
 /** The order that JavaScript, ICU and many databases get wrong. */
 const hardOrder = [
@@ -173,10 +174,30 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     await refusedWith('too_large', () => data.setMany(caller, 'n', many));
   });
 
+  test('a batch that reads more than one answer may have is refused, and writes nothing', async () => {
+    const whole = await context.service();
+    const data = await context.another({ dataBatchBytesMax: 30_000 });
+    const caller = context.caller(context.newUser());
+    const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
+    // Three bytes for each character: a limit on characters would be three times as high.
+    await whole.setMany(caller, 'n', Object.fromEntries(keys.map((key) => [key, '中'.repeat(600)])));
+    const fitting = await data.batch(caller, 'n', { get: keys.slice(0, 16) });
+    assert.deepEqual(Object.keys(fitting.values), keys.slice(0, 16));
+    await refusedWith('too_large', () => data.batch(caller, 'n', { get: keys }));
+    const writing = { set: { k19: 'new', other: 1 }, delete: ['k18'] };
+    await refusedWith('too_large', () => data.batch(caller, 'n', { ...writing, get: keys.slice(0, 18) }));
+    assert.equal((await data.getEntry(caller, 'n', 'k19'))?.version, 1);
+    assert.equal(await data.get(caller, 'n', 'other'), undefined);
+    const answer = await data.batch(caller, 'n', { ...writing, get: ['k0', 'k18', 'k19', 'other'] });
+    assert.deepEqual(Object.keys(answer.values).toSorted(), ['k0', 'k19', 'other']);
+    assert.equal(answer.values['k19'], 'new');
+    assert.equal(Object.keys(await data.getMany(caller, 'n', keys)).length, 19);
+  });
+
   // 1,500 documents of 1 KiB are more than one page of every database: DynamoDB's has 1 MiB.
   const steps = context.target.size === 'small' ? 2 : 19;
   const total = 550 + steps * 500;
-  test(`${total.toLocaleString('en')} keys are listed, read and cleared to the last`, async () => {
+  test(`${groupedDigits(total)} keys are listed, read and cleared to the last`, async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const keys = Array.from({ length: total }, (_, index) => `key-${String(index).padStart(5, '0')}`);

@@ -4,7 +4,7 @@
  */
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { Results, Step, WriteRequest, Writer } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
 import type { OnCall } from '../../core/timed-call.js';
@@ -44,8 +44,8 @@ export function storeDocuments(
   return { port, writer: new StoreWriter({ notes, current, unfinished }), current, background: unfinished };
 }
 
-/** After these errors it is unknown whether the store did the write. */
-const uncertain: ReadonlySet<string> = new Set(['backend_unavailable', 'engine', 'internal']);
+/** After these errors it is unknown whether the store did the write; `closed` also ends a write that runs. */
+const uncertain: ReadonlySet<string> = new Set(['backend_unavailable', 'engine', 'internal', 'closed']);
 
 /** What the writer of a store uses of the home. */
 interface StoreHome {

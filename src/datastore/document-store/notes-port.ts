@@ -4,7 +4,7 @@
  */
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { Scope } from '../model.js';
 import type { CurrentDocument, DocumentName } from './current-documents.js';
 

@@ -5,7 +5,8 @@ import { StoaError } from '../../core/errors.js';
 import { type OnCall, timedCall } from '../../core/timed-call.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from '../changes.js';
-import type { Scope } from '../model.js';
+import { checkReadBytes, readInSteps } from '../documents/bounded-reads.js';
+import type { DocumentRecord, Scope } from '../model.js';
 import {
   type BatchResult,
   type DataCapabilities,
@@ -43,15 +44,17 @@ export class StorePort implements DataPort {
   readonly capabilities: DataCapabilities;
   readonly sweepExpired?: (limit: number) => Promise<number>;
   readonly #store: DocumentStore;
+  readonly #limits: Limits;
   readonly #retries: VersionRetries;
   readonly #onCall: OnCall | undefined;
 
   /** `onCall` is called after each call of the store. */
-  constructor(store: DocumentStore, { updateAttemptsMax }: Limits, onCall?: OnCall) {
+  constructor(store: DocumentStore, limits: Limits, onCall?: OnCall) {
     this.#store = store;
+    this.#limits = limits;
     this.#onCall = onCall;
     this.capabilities = store.capabilities;
-    this.#retries = new VersionRetries(updateAttemptsMax);
+    this.#retries = new VersionRetries(limits.updateAttemptsMax);
     const sweep = store.sweepExpired?.bind(store);
     if (sweep !== undefined)
       this.sweepExpired = async (limit) => this.#timed('sweepExpired', () => sweep(limit));
@@ -61,17 +64,25 @@ export class StorePort implements DataPort {
 
   readonly getValue: DataPort['getValue'] = (scope, key) => this.get(scope, key);
 
-  readonly getMany: DataPort['getMany'] = (scope, keys) =>
-    this.#timed('getMany', () => this.#store.getMany(scope, keys));
+  readonly getMany: DataPort['getMany'] = (scope, keys, bytesMax) => {
+    const read = (some: readonly string[]) => this.#timed('getMany', () => this.#store.getMany(scope, some));
+    return bytesMax === undefined ? read(keys) : readInSteps(bytesMax, keys, read);
+  };
 
+  /** A store cannot undo the writes, so what could make the answer too large is read before them. */
   readonly write: DataPort['write'] = (scope, batch) =>
     new StoreStep(this.#mayWrite(scope, batch), async (changes) => {
+      const gets = new Set(batch.gets);
+      const sets = batch.sets.filter(({ key }) => gets.has(key));
+      for (const { key } of [...batch.sets, ...batch.deletes]) gets.delete(key);
+      const others = await this.#read(scope, [...gets]);
+      checkReadBytes(this.#limits, [...others, ...sets]);
       const result = await this.#write(scope, batch, changes);
-      const read =
-        batch.gets.length === 0
-          ? []
-          : await this.#timed('getMany', () => this.#store.getMany(scope, batch.gets));
-      return { ...result, read: read.filter((record) => record !== undefined) };
+      const own = await this.#read(
+        scope,
+        batch.gets.filter((key) => !gets.has(key)),
+      );
+      return { ...result, read: [...others, ...own] };
     });
 
   readonly modify: DataPort['modify'] = (scope, key, decide) =>
@@ -151,6 +162,12 @@ export class StorePort implements DataPort {
   };
 
   readonly close: DataPort['close'] = () => this.#store.close();
+
+  async #read(scope: Scope, keys: readonly string[]): Promise<DocumentRecord[]> {
+    if (keys.length === 0) return [];
+    const found = await this.getMany(scope, keys, this.#limits.dataBatchBytesMax);
+    return found.filter((record) => record !== undefined);
+  }
 
   async #timed<Result>(verb: string, call: () => MaybePromise<Result>): Promise<Result> {
     return this.#onCall === undefined ? call() : timedCall(this.#onCall, verb, call);

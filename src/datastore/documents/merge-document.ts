@@ -2,8 +2,7 @@
  * The rules of a write: how it changes a document. Every backend calls these functions, or implements the
  * same rules in its query language.
  */
-import { versionFailure } from '../../core/version-failure.js';
-import { StoaError } from '../../core/errors.js';
+import { StoaError, versionFailure } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { DocumentRecord, Scope } from '../model.js';
 import type { DocumentWrite, ExpectedVersion, WriteResult } from '../port.js';

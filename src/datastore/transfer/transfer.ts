@@ -12,6 +12,7 @@ import {
   invalidCursor,
   pageLimit,
 } from '../../core/paging.js';
+import type { Places } from '../../core/waiting/places.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import { documentId } from '../documents/document-id.js';
 import { ImportQuota } from './import-quota.js';
@@ -106,6 +107,8 @@ export interface DataTransferOptions extends Documents {
   limits: Limits;
   tracker: AccessTracker;
   steps: DataSteps;
+  /** Pages are read in these places. */
+  reading: Places;
 }
 
 export class DataTransfer {
@@ -123,11 +126,13 @@ export class DataTransfer {
       throw new StoaError(
         'forbidden',
         'These credentials cannot access every namespace, so they cannot export.',
-        {
-          fix: 'Use a token without a list of namespaces.',
-        },
+        { fix: 'Use a token without a list of namespaces.' },
       );
     await this.#options.tracker.flush();
+    return this.#options.reading.run(() => this.#exportPage(caller, request), caller.user);
+  }
+
+  async #exportPage(caller: Caller, request: PageRequest): Promise<Page<DocumentRecord>> {
     const limit = pageLimit(request.limit, this.#options.limits);
     const list = JSON.stringify(['data', 'export', caller.everyUser ? null : caller.user]);
     const items: DocumentRecord[] = [];
@@ -188,17 +193,13 @@ export class DataTransfer {
       throw new StoaError(
         'forbidden',
         'The request is signed by an agent. An agent cannot import documents.',
-        {
-          fix: 'Use a token of the user, or of the operator.',
-        },
+        { fix: 'Use a token of the user, or of the operator.' },
       );
     if (!caller.scopes.write || caller.scopes.namespaces !== null)
       throw new StoaError(
         'forbidden',
         'These credentials cannot write to every namespace, so they cannot import.',
-        {
-          fix: 'Use a token with the write scope and without a list of namespaces.',
-        },
+        { fix: 'Use a token with the write scope and without a list of namespaces.' },
       );
   }
 

@@ -3,6 +3,7 @@ import type { DamageKind } from '../../operations/model.js';
 import type { EntryName } from '../model.js';
 import type { Catalog, IndexedFacts } from '../segments/catalog.js';
 import { packedLengths } from '../segments/packed-terms.js';
+import type { SegmentFacts } from '../segments/facts.js';
 import type { DeadPlaces, WaitingEntry } from '../segments/segment.js';
 import { type Fingerprints, hasWordsOf } from './fingerprints.js';
 
@@ -78,6 +79,7 @@ function differenceOf(facts: IndexedFacts, entry: WaitingEntry): string | null {
 export interface ComparedSegment {
   readonly segment: string;
   readonly catalog: Catalog;
+  readonly facts: SegmentFacts;
   readonly dead: DeadPlaces;
   readonly sums: Fingerprints;
 }
@@ -95,12 +97,12 @@ export function livingPlaces(
 
 /** Whether the entry at this place differs from that of its record. */
 export function suspectAt(
-  { segment, catalog, sums }: ComparedSegment,
+  { segment, catalog, facts, sums }: ComparedSegment,
   place: number,
   entry: WaitingEntry | undefined,
 ): Suspect | null {
-  const facts = catalog.facts(place);
-  if (entry === undefined || differenceOf(facts, entry) !== null) return { name: facts.name };
+  const filed = catalog.entry(place, facts.at(place));
+  if (entry === undefined || differenceOf(filed, entry) !== null) return { name: filed.name };
   if (hasWordsOf(sums, place, entry)) return null;
-  return { name: facts.name, words: { segment, version: entry.version } };
+  return { name: filed.name, words: { segment, version: entry.version } };
 }

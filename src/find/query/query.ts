@@ -39,7 +39,6 @@ export type Phrase = readonly { readonly term: string; readonly offset: number }
 
 /** Words of a query that are used; further ones are ignored. */
 const queryWordsMax = 32;
-const queryPhrasesMax = 8;
 /** Each beginning stands for up to 256 words. Further ones stand for the word itself. */
 const queryBeginningsMax = 4;
 
@@ -86,7 +85,10 @@ class QueryBuilder {
       if (token.kind === 'whole') this.#add(token.word, [exactly(token.word)], wholeWeight);
       else if (token.kind === 'pair' && isLastOfRun(tokens, index)) this.#addLastCharacter(tokens, index);
       else if (isPrefix && index === tokens.length - 1) this.#addBeginning(token.word);
-      else this.#add(token.word, termsOf(token), isLightWord(token.word) ? lightWeight : 1);
+      else {
+        const isLight = isLightWord(token.word) || isBesideApostrophe(text, token);
+        this.#add(token.word, termsOf(token), isLight ? lightWeight : 1);
+      }
     }
   }
 
@@ -98,8 +100,7 @@ class QueryBuilder {
       this.addWords(text);
       return;
     }
-    const phrases = isExcluded ? this.#excluded : this.#phrases;
-    if (phrases.length < queryPhrasesMax) phrases.push(phrase);
+    (isExcluded ? this.#excluded : this.#phrases).push(phrase);
     if (!isExcluded) for (const { term } of phrase) this.#add(term, [exactly(term)], 1);
   }
 
@@ -136,6 +137,13 @@ class QueryBuilder {
     if (this.#groups.size < queryWordsMax && !this.#groups.has(name))
       this.#groups.set(name, { terms, weight, isCounted: weight === 1 });
   }
+}
+
+/** The `s` of `what's`, both parts of `didn't` and the `l` of `l'élève` are not words of the question. */
+function isBesideApostrophe(text: string, { start, end }: Token): boolean {
+  const [before, after] = [text.slice(0, start), text.slice(end)];
+  const isShort = end - start <= 2 && (/\p{L}['’]$/u.test(before) || /^['’]\p{L}/u.test(after));
+  return isShort || /^['’]t(?!\p{L})/iu.test(after);
 }
 
 function counted({ terms, weight }: QueryGroup): QueryGroup {

@@ -1,10 +1,11 @@
-/** Reads a catalog from its first entry to its last, to copy it: one object for all entries, and each id once. */
+/** Reads a segment from its first entry to its last, to copy them: one object for all entries, and each id once. */
 import type { FindKind } from '../model.js';
 import { compareCollections } from '../ranking/order.js';
 import type { ByteReader } from './bytes.js';
 import type { CatalogRange } from './catalog.js';
+import type { SegmentFacts } from './facts.js';
 
-/** An entry as its catalog stores it. */
+/** An entry with its facts. */
 export interface CatalogRow {
   readonly kind: FindKind;
   readonly collection: string;
@@ -20,8 +21,7 @@ export interface CatalogRow {
 export interface CatalogRows {
   readonly count: number;
   readonly ranges: readonly CatalogRange[];
-  readonly authors: readonly string[];
-  readonly earliestMs: number;
+  readonly facts: SegmentFacts;
   /** At the first entry. */
   readonly reader: ByteReader;
 }
@@ -53,17 +53,15 @@ export class CatalogCursor implements CatalogRow {
 
   /** False at the end. */
   next(): boolean {
-    const { count, ranges, authors, earliestMs, reader } = this.#rows;
+    const { count, ranges, facts, reader } = this.#rows;
     this.place += 1;
     if (this.place >= count) return false;
     while ((ranges[this.#range]?.to ?? Infinity) <= this.place) this.#range += 1;
     if (this.#range === ranges.length) throw new RangeError('The catalog has more entries than its ranges.');
-    this.timeMs = earliestMs + reader.number();
     this.titleLength = reader.number();
     this.bodyLength = reader.number();
     this.expiresAtMs = reader.number() || null;
-    this.author = authors[reader.number() - 1] ?? null;
-    this.version = reader.number();
+    ({ version: this.version, author: this.author, timeMs: this.timeMs } = facts.at(this.place));
     this.id = this.#nextId(reader.number(), reader.number());
     return true;
   }

@@ -1,12 +1,13 @@
 /**
- * The catalog of a segment: the facts of its entries, sorted by kind, collection and id. The place of an
- * entry in the catalog is its place in the lists of postings, so the entries of one collection are neighbours
- * everywhere.
+ * The catalog of a segment: the names of its entries with what never changes while their words stay, sorted by kind,
+ * collection and id. The place of an entry in the catalog is its place in the lists of postings, so the entries of one
+ * collection are neighbours everywhere. The other facts are in a row of their own (`facts.ts`).
  */
 import { type EntryFacts, type EntryName, type FindKind, findKinds } from '../model.js';
 import { compareCollections } from '../ranking/order.js';
 import { ByteReader, ByteWriter, sharedBytes } from './bytes.js';
 import { CatalogCursor, type CatalogRow } from './catalog-cursor.js';
+import { type ChangingFacts, FactsWriter, type SegmentFacts } from './facts.js';
 
 /** The facts of an entry with the lengths of its text in words. */
 export interface IndexedFacts extends EntryFacts {
@@ -24,24 +25,18 @@ export interface CatalogRange {
 
 /** Never expires. */
 const never = 0;
-/** An entry has at least eight numbers, each of at least one byte. */
-const entryBytesMin = 8;
+/** An entry has at least five numbers, each of at least one byte. */
+const entryBytesMin = 5;
 /** One of so many ids is stored whole; the others share the beginning of the id before. */
 const idsPerRestart = 16;
 
-/** Makes the catalog of a segment. */
+/** Makes the catalog and the facts of a segment. */
 export class CatalogWriter {
   readonly #rows = new ByteWriter();
-  readonly #authors = new Map<string, number>();
+  readonly #facts = new FactsWriter();
   readonly #ranges: { readonly kind: FindKind; readonly collection: string; count: number }[] = [];
-  readonly #timeMs: number;
   #before: Buffer = Buffer.alloc(0);
   #count = 0;
-
-  /** Times of one segment are close to each other: their distance to the earliest takes half of the bytes. */
-  constructor(earliestMs: number) {
-    this.#timeMs = earliestMs;
-  }
 
   get count(): number {
     return this.#count;
@@ -49,19 +44,16 @@ export class CatalogWriter {
 
   /** Entries are given in the order of `compareRows`. */
   add(row: CatalogRow): void {
-    const { kind, collection, id, version, author, timeMs, expiresAtMs, titleLength, bodyLength } = row;
-    const [rows, authors] = [this.#rows, this.#authors];
+    const { kind, collection, id, expiresAtMs, titleLength, bodyLength } = row;
+    const rows = this.#rows;
     const range = this.#ranges.at(-1);
     if (range !== undefined && range.kind === kind && range.collection === collection) range.count += 1;
     else this.#ranges.push({ kind, collection, count: 1 });
-    if (author !== null && !authors.has(author)) authors.set(author, authors.size + 1);
     const shared = this.#count % idsPerRestart === 0 ? 0 : sharedBytes(this.#before, id);
-    rows.number(timeMs - this.#timeMs);
+    this.#facts.add(row);
     rows.number(titleLength);
     rows.number(bodyLength);
     rows.number(expiresAtMs ?? never);
-    rows.number(author === null ? 0 : (authors.get(author) as number));
-    rows.number(version);
     rows.number(shared);
     rows.number(id.length - shared);
     rows.bytes(id, shared);
@@ -69,12 +61,9 @@ export class CatalogWriter {
     this.#count += 1;
   }
 
-  take(): Buffer {
+  take(): { readonly catalog: Buffer; readonly facts: Buffer } {
     const writer = new ByteWriter();
     writer.number(this.#count);
-    writer.number(this.#timeMs);
-    writer.number(this.#authors.size);
-    for (const author of this.#authors.keys()) writer.text(author);
     writer.number(this.#ranges.length);
     for (const { kind, collection, count } of this.#ranges) {
       writer.number(findKinds.indexOf(kind));
@@ -82,29 +71,26 @@ export class CatalogWriter {
       writer.number(count);
     }
     writer.bytes(this.#rows.take());
-    return writer.take();
+    return { catalog: writer.take(), facts: this.#facts.take() };
   }
 }
 
 /**
  * A decoded catalog. What every search reads is in columns: a search over a user with many entries reads all
- * of them. The other facts stay in the bytes, and are read of the results only.
+ * of them. The ids stay in the bytes, and are read of the results only.
  */
 export class Catalog {
   readonly count: number;
   /** In the order of the entries. */
   readonly ranges: readonly CatalogRange[];
-  readonly times: Float64Array;
   readonly titleLengths: Uint32Array;
   readonly bodyLengths: Uint32Array;
   /** Infinity: never. Null if none of the entries expires. */
   readonly expiries: Float64Array | null;
-  readonly #authors: readonly string[];
-  readonly #earliestMs: number;
   /** Where the first entry begins in the bytes. */
   readonly #first: number;
-  /** Where the expiry of an entry and its further facts begin in the bytes. */
-  readonly #rest: Uint32Array;
+  /** Where the id of an entry begins in the bytes. */
+  readonly #ids: Uint32Array;
   readonly #bytes: Buffer;
 
   constructor(bytes: Buffer) {
@@ -113,11 +99,8 @@ export class Catalog {
     // Damaged bytes must not ask for more memory than they could fill.
     if (count * entryBytesMin > bytes.length)
       throw new RangeError('The catalog of a segment is shorter than its count of entries.');
-    const timeMs = reader.number();
-    this.#earliestMs = timeMs;
     this.#bytes = bytes;
     this.count = count;
-    this.#authors = readList(reader, () => reader.text());
     let place = 0;
     this.ranges = readList(reader, () => {
       const kind = findKinds[reader.number()] ?? 'data';
@@ -127,22 +110,20 @@ export class Catalog {
       return { kind, collection, from, to: Math.min(place, count) };
     });
     this.#first = reader.at;
-    this.times = new Float64Array(count);
     this.titleLengths = new Uint32Array(count);
     this.bodyLengths = new Uint32Array(count);
-    this.#rest = new Uint32Array(count);
+    this.#ids = new Uint32Array(count);
     let expiries: Float64Array | null = null;
     for (let at = 0; at < count; at += 1) {
-      this.times[at] = timeMs + reader.number();
       this.titleLengths[at] = reader.number();
       this.bodyLengths[at] = reader.number();
-      this.#rest[at] = reader.at;
       const expiry = reader.number();
       if (expiry !== never) {
         expiries ??= new Float64Array(count).fill(Infinity);
         expiries[at] = expiry;
       }
-      reader.skipNumbers(3);
+      this.#ids[at] = reader.at;
+      reader.skipNumbers(1);
       reader.skip(reader.number());
     }
     this.expiries = expiries;
@@ -150,16 +131,15 @@ export class Catalog {
 
   /** The memory that this catalog takes, roughly. */
   get sizeBytes(): number {
-    return this.#bytes.length + this.count * (this.expiries === null ? 20 : 28) + this.ranges.length * 100;
+    return this.#bytes.length + this.count * (this.expiries === null ? 12 : 20) + this.ranges.length * 100;
   }
 
-  /** Reads all entries in their order. */
-  cursor(): CatalogCursor {
+  /** Reads all entries with their facts, in their order. */
+  cursor(facts: SegmentFacts): CatalogCursor {
     return new CatalogCursor({
       count: this.count,
       ranges: this.ranges,
-      authors: this.#authors,
-      earliestMs: this.#earliestMs,
+      facts,
       reader: new ByteReader(this.#bytes, this.#first),
     });
   }
@@ -219,16 +199,13 @@ export class Catalog {
     return { kind, collection, id: this.id(place) };
   }
 
-  facts(place: number): IndexedFacts {
-    const reader = new ByteReader(this.#bytes, this.#rest[place]);
-    const expiry = reader.number();
-    const author = reader.number();
+  /** An entry with its facts. */
+  entry(place: number, facts: ChangingFacts): IndexedFacts {
+    const expiry = this.expiry(place);
     return {
       name: this.name(place),
-      version: reader.number(),
-      author: author === 0 ? null : (this.#authors[author - 1] ?? null),
-      timeMs: this.times[place] ?? 0,
-      expiresAtMs: expiry === never ? null : expiry,
+      ...facts,
+      expiresAtMs: expiry === Infinity ? null : expiry,
       titleLength: this.titleLengths[place] ?? 0,
       bodyLength: this.bodyLengths[place] ?? 0,
     };
@@ -252,9 +229,7 @@ export class Catalog {
 
   /** Reads how many bytes the id of an entry shares with the id before it, then the number of its other bytes. */
   #idReader(place: number): ByteReader {
-    const reader = new ByteReader(this.#bytes, this.#rest[place]);
-    reader.skipNumbers(3);
-    return reader;
+    return new ByteReader(this.#bytes, this.#ids[place]);
   }
 
   /** Compares the stored bytes of an id, those after the shared ones, with the end of the wanted id. */

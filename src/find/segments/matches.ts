@@ -49,11 +49,13 @@ export function placesInBoth(a: readonly number[], b: readonly number[]): number
 /** A heap: a search takes the few newest of what may be thousands, so sorting all of them would be wasted. */
 export class NewestMatches {
   readonly catalog: Catalog;
+  readonly times: Float64Array;
   readonly #places: number[];
 
   /** The list becomes the heap. */
-  constructor(catalog: Catalog, places: number[]) {
+  constructor(catalog: Catalog, times: Float64Array, places: number[]) {
     this.catalog = catalog;
+    this.times = times;
     this.#places = places;
     for (let at = (places.length >> 1) - 1; at >= 0; at -= 1) this.#sink(at);
   }
@@ -84,9 +86,9 @@ export class NewestMatches {
   }
 
   #isNewer(a: number, b: number): boolean {
-    const { catalog } = this;
+    const { catalog, times } = this;
     const [x, y] = [this.#places[a] as number, this.#places[b] as number];
-    const difference = (catalog.times[x] ?? 0) - (catalog.times[y] ?? 0);
+    const difference = (times[x] ?? 0) - (times[y] ?? 0);
     return difference > 0 || (difference === 0 && catalog.id(x) > catalog.id(y));
   }
 }

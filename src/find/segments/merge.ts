@@ -7,35 +7,35 @@ import { type Block, BlockWriter, TermCursor } from './blocks.js';
 import { type CatalogCursor, compareRows } from './catalog-cursor.js';
 import { type Catalog, CatalogWriter } from './catalog.js';
 import { PostingRows } from './posting-rows.js';
+import type { SegmentFacts } from './facts.js';
 import type { DeadPlaces } from './segment.js';
 
 /** A stored segment that is joined with others. */
 export interface MergedSegment {
   readonly catalog: Catalog;
+  readonly facts: SegmentFacts;
   /** The entries that have left, by their places. */
   readonly dead: DeadPlaces;
   /** The bodies of its blocks, in the order of their terms. */
   readonly blocks: AsyncIterable<Buffer>;
 }
 
-/** The catalog of the new segment, and for each old one the new places of its entries: -1 for one that goes. */
+/** The catalog and the facts of the new segment, and for each old one the new places of its entries: -1 for one that goes. */
 export interface MergedCatalog {
   readonly catalog: Buffer;
+  readonly facts: Buffer;
   readonly entries: number;
   readonly placesOf: readonly Int32Array[];
 }
 
 export async function mergedCatalog(
-  segments: readonly Pick<MergedSegment, 'catalog' | 'dead'>[],
+  segments: readonly Omit<MergedSegment, 'blocks'>[],
   nowMs: number,
 ): Promise<MergedCatalog> {
-  let earliestMs = Infinity;
-  for (const { catalog } of segments)
-    for (const timeMs of catalog.times) if (timeMs < earliestMs) earliestMs = timeMs;
-  const joined = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
+  const joined = new CatalogWriter();
   const placesOf = segments.map(({ catalog }) => new Int32Array(catalog.count).fill(-1));
-  const inputs = segments.map(({ catalog, dead }, index) => ({
-    cursor: catalog.cursor(),
+  const inputs = segments.map(({ catalog, facts, dead }, index) => ({
+    cursor: catalog.cursor(facts),
     dead,
     places: placesOf[index] as Int32Array,
   }));
@@ -43,7 +43,7 @@ export async function mergedCatalog(
   const slices = new Slices({ isBackground: () => true });
   for (;;) {
     let [lowest] = left;
-    if (lowest === undefined) return { catalog: joined.take(), entries: joined.count, placesOf };
+    if (lowest === undefined) return { ...joined.take(), entries: joined.count, placesOf };
     for (const input of left) if (compareRows(input.cursor, lowest.cursor) < 0) lowest = input;
     lowest.places[lowest.cursor.place] = joined.count;
     joined.add(lowest.cursor);

@@ -19,6 +19,7 @@ export const packedBytesMax = 1024 * 1024;
 /** The rows of a new segment. */
 export interface NewSegment {
   readonly catalog: Buffer;
+  readonly facts: Buffer;
   /** The number of entries. */
   readonly entries: number;
   /** In the order of their terms. */
@@ -28,8 +29,7 @@ export interface NewSegment {
 /** Makes a segment of entries, each with another name. It lets other work run between steps. */
 export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, NewSegment> {
   const inOrder = entries.toSorted((a, b) => compareNames(a.name, b.name));
-  const earliestMs = inOrder.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);
-  const catalog = new CatalogWriter(Number.isFinite(earliestMs) ? earliestMs : 0);
+  const catalog = new CatalogWriter();
   const postings = new PostingRows();
   const terms = new TermTable();
   /** For each posting the number of its term. */
@@ -57,7 +57,7 @@ export function* fileEntries(entries: readonly WaitingEntry[]): Generator<void, 
     });
     yield;
   }
-  return { catalog: catalog.take(), entries: inOrder.length, blocks: writer.end() };
+  return { ...catalog.take(), entries: inOrder.length, blocks: writer.end() };
 }
 
 /** The postings of each term, in their order: those of term n are in `rows` from `firsts[n]` to `firsts[n + 1]`. */

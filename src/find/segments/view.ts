@@ -9,7 +9,7 @@ import type { Begun } from './beginnings.js';
 import { compareFirst, listIn } from './blocks.js';
 import { ByteReader } from './bytes.js';
 import type { Catalog, IndexedFacts } from './catalog.js';
-import type { ChangedPlaces } from './changes.js';
+import type { ChangedPlaces, SegmentFacts } from './facts.js';
 import { type Counts, ListBuilder, ListReader, type TermList, readCounts } from './postings.js';
 import type { DeadPlaces } from './segment.js';
 import type { SeenWaiting } from './waiting.js';
@@ -19,10 +19,11 @@ import { isStemTerm } from '../words/entry-terms.js';
 /** A segment as a search reads it: its catalog, and the blocks that may have the terms of the query. */
 export interface ViewedSegment {
   readonly catalog: Catalog;
+  readonly facts: SegmentFacts;
   readonly dead: DeadPlaces;
   /** In the order of their terms and places. */
   readonly blocks: readonly Buffer[];
-  /** What was changed since the catalog was written, without a change of the words. */
+  /** What waits to be written into the facts. */
   readonly changed?: ChangedPlaces | undefined;
 }
 
@@ -116,9 +117,8 @@ export class IndexView {
   facts(ordinal: number): IndexedFacts {
     if (ordinal >= this.#waitingBase) return this.#waiting[ordinal - this.#waitingBase] as SeenWaiting;
     const { base, segment } = this.#segmentOf(ordinal);
-    const facts = segment.catalog.facts(ordinal - base);
-    const changed = segment.changed?.get(ordinal - base);
-    return changed === undefined ? facts : { ...facts, ...changed };
+    const place = ordinal - base;
+    return segment.catalog.entry(place, segment.changed?.get(place) ?? segment.facts.at(place));
   }
 
   /** The facts that a score depends on; `facts` costs more, because it makes texts. */
@@ -126,12 +126,12 @@ export class IndexView {
     // Looking up an index below 0 took a fifth of a search for one word.
     if (ordinal >= this.#waitingBase) return this.#waiting[ordinal - this.#waitingBase] as SeenWaiting;
     const { base, segment } = this.#segmentOf(ordinal);
-    const { titleLengths, bodyLengths, times } = segment.catalog;
+    const { titleLengths, bodyLengths } = segment.catalog;
     const place = ordinal - base;
     return {
       titleLength: titleLengths[place] ?? 0,
       bodyLength: bodyLengths[place] ?? 0,
-      timeMs: segment.changed?.get(place)?.timeMs ?? times[place] ?? 0,
+      timeMs: segment.changed?.get(place)?.timeMs ?? segment.facts.times[place] ?? 0,
     };
   }
 

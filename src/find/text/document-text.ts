@@ -1,6 +1,7 @@
 /** The text of a document: its key in parts, its titles, and every string of its value with its path. */
 import type { EntryText } from '../model.js';
 import { LimitedText } from './limited-text.js';
+import { isSecretName, mayNameSecret } from './secret-names.js';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
@@ -15,12 +16,6 @@ const metadataNames: ReadonlySet<string> = new Set([
   'category',
   'topic',
 ]);
-/** Names that hold secrets. Their values are never indexed, at any depth. */
-const secretName =
-  /(?:^|[_\-.\s])(?:password|passwd|passphrase|secret|token|(?:api|private|access|secret|signing|encryption|ssh|claude)[_-]?key|credentials?|authorization)$/i;
-const camelSecret =
-  /(?:Password|Passphrase|Secret|Token|(?:Api|Private|Access|Secret|Signing|Encryption|Ssh|Claude)Key|Credentials?)$|^(?:api|private|access|secret|signing|encryption|ssh|claude)Key$/;
-
 export interface IndexedDocument {
   readonly key: string;
   readonly valueJson: string;
@@ -34,13 +29,18 @@ export function documentText({ key, valueJson, metadata }: IndexedDocument): Ent
   for (const source of [metadata, value]) if (isObject(source)) addTitles(text, source);
   for (const [name, member] of Object.entries(metadata))
     if (metadataNames.has(name)) addStrings(text, member);
-  addStrings(text, value, { isTop: true });
+  addStrings(text, value, { hasTitles: isObject(value), isNamed: key.split('/').some(mayNameSecret) });
   return text;
 }
 
-/** Whether a member of this name may hold a secret. */
-export function isSecretName(name: string): boolean {
-  return secretName.test(name) || camelSecret.test(name);
+/** A text of several words is a note about a secret: `faq/reset-password`. */
+function isOneWord(text: string): boolean {
+  return !/\S\s+\S/.test(text);
+}
+
+/** `{"name": "DB_PASSWORD", "value": …}`, as lists of settings have it. */
+function namesSecret({ name, key }: { readonly [name: string]: Json }): boolean {
+  return [name, key].some((label) => typeof label === 'string' && isOneWord(label) && mayNameSecret(label));
 }
 
 function addTitles(text: LimitedText, object: { readonly [name: string]: Json }): void {
@@ -48,28 +48,38 @@ function addTitles(text: LimitedText, object: { readonly [name: string]: Json })
     if (titleNames.has(name) && typeof member === 'string') text.addTitle(member);
 }
 
-/** Walks without recursion, in the order of the text. Each name on the way to a string is indexed once. */
-function addStrings(text: LimitedText, value: Json, { isTop = false } = {}): void {
+/**
+ * Walks without recursion, in the order of the text. Each name on the way to a string is indexed once. `isNamed`: a
+ * name above may be that of a secret, so single words are left out.
+ */
+function addStrings(text: LimitedText, value: Json, { hasTitles = false, isNamed = false } = {}): void {
   const named = new Set<string>();
-  const waiting: { value: Json; path: string }[] = [{ value, path: '' }];
+  const waiting = [{ value, path: '', isNamed }];
   for (let next = waiting.pop(); next !== undefined && !text.isFull; next = waiting.pop()) {
     const { value: current, path } = next;
     if (typeof current === 'string') {
+      if (next.isNamed && isOneWord(current)) continue;
       if (path !== '' && !named.has(path)) {
         named.add(path);
         text.addBody(path);
       }
       text.addBody(current);
     } else if (Array.isArray(current)) {
-      for (let at = current.length - 1; at >= 0; at -= 1) waiting.push({ value: current[at] as Json, path });
+      for (let at = current.length - 1; at >= 0; at -= 1)
+        waiting.push({ ...next, value: current[at] as Json });
     } else if (isObject(current)) {
       const members = Object.entries(current);
+      const isNamedHere = next.isNamed || namesSecret(current);
       for (let at = members.length - 1; at >= 0; at -= 1) {
         const [name, member] = members[at] as [string, Json];
         if (isSecretName(name)) continue;
         // Titles are in their own field already.
-        if (isTop && path === '' && titleNames.has(name) && typeof member === 'string') continue;
-        waiting.push({ value: member, path: path === '' ? name : `${path} ${name}` });
+        if (hasTitles && path === '' && titleNames.has(name) && typeof member === 'string') continue;
+        waiting.push({
+          value: member,
+          path: path === '' ? name : `${path} ${name}`,
+          isNamed: isNamedHere || mayNameSecret(name),
+        });
       }
     }
   }

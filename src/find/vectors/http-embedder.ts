@@ -2,6 +2,7 @@
 import { messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { AnswerUnusable, type Embedder, EmbedderUnavailable, TextsRefused } from './embedder.js';
+import { groupedDigits } from '../../core/text/grouped-digits.js';
 
 export interface HttpEmbedderOptions {
   readonly url: string;
@@ -65,9 +66,7 @@ async function limitedText(response: Response, bytesMax: number): Promise<string
     size += chunk.length;
     // Leaving the loop cancels the rest of the answer.
     if (size > bytesMax)
-      throw new AnswerUnusable(
-        `it is larger than ${bytesMax.toLocaleString('en')} bytes (embedAnswerBytesMax)`,
-      );
+      throw new AnswerUnusable(`it is larger than ${groupedDigits(bytesMax)} bytes (embedAnswerBytesMax)`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();

@@ -29,8 +29,11 @@ const lowerLetter = /^[\p{Ll}\p{Lo}]$/u;
 const upperLetter = /^\p{Lu}$/u;
 /** Kana, Han and Hangul without forms that fold. */
 const plainSpaceless = /^[ぁ-ゖァ-ヺー一-鿿가-힣]$/;
-/** Latin, Greek, Cyrillic, Hebrew and Arabic letters: no two of them compose, and none changes beside another one. */
-const independent = /^[A-Za-zÀ-ɏΆ-ϿЀ-ԯא-תء-ي]$/;
+/**
+ * Latin, Greek, Cyrillic, Hebrew and Arabic letters: no two of them compose, none changes beside another one, and none
+ * folds to nothing.
+ */
+const independent = /^[A-Za-zÀ-ɏΆ-ϿЀ-ԯא-תء-غف-ي]$/;
 
 /** For every UTF-16 unit; 0: not looked at yet. */
 const classes = new Uint8Array(0x1_0000);

@@ -8,8 +8,12 @@ const ascii = /^[\0-\x7f]*$/;
  */
 // oxlint-disable-next-line no-control-regex -- ASCII without capitals
 const plainForms = /^[\0-@[-\x7fа-ик-яぁ-ゖァ-ヺー一-鿿가-힣]*$/;
-/** Accents of Latin, Greek and Cyrillic; vowel points of Hebrew and Arabic. Vowel signs of Indic scripts stay. */
-const foldedMarks = /[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670]/g;
+/**
+ * Accents of Latin, Greek and Cyrillic; vowel points of Hebrew and Arabic, hamza and madda above and below a letter, and the
+ * stroke that makes an Arabic word longer. Vowel signs of Indic scripts stay.
+ */
+const foldedMarks =
+  /[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670\u0640]/g;
 /** Letters that Unicode does not decompose, with the letters that people type instead. */
 const plainLetters: Readonly<Record<string, string>> = {
   ß: 'ss',

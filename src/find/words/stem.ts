@@ -7,6 +7,10 @@
  * ten: no stems 2 and 31, plurals only 18 and 57, Snowball's English stemmer (`snowball-stemmers` 0.6.0) 75
  * and 96, these rules 72 and 93. Three questions of a hundred are not worth a package, and Snowball joins
  * more words that differ (`organ`, `organization`).
+ *
+ * Among 10,000 notes, with the later formula: 86 and 92 without the endings of `removal`, `encryption`, `compression`,
+ * `delivery` and `configuration`, 96 and 100 with them. Of 79 other pairs of forms that no question uses, 24 and 51 have
+ * one stem. They join few of 15,800 words of documentation wrongly: `except` and `exception`, `discrete` and `discretion`.
  */
 
 const stemmable = /^[a-z]{3,40}$/;
@@ -18,7 +22,7 @@ const unchanged = new Set([
   'string', 'spring', 'bring', 'thing', 'king', 'ring', 'wing', 'sing', 'bed', 'red', 'need', 'speed', 'feed', 'seed',
   'indeed', 'embed', 'exceed', 'proceed', 'succeed', 'hundred', 'sacred', 'ceiling', 'sibling', 'timing', 'family',
   'only', 'early', 'reply', 'apply', 'supply', 'july', 'italy', 'assembly', 'anomaly', 'moment', 'comment', 'element',
-  'document', 'segment', 'argument', 'instrument', 'cement', 'business', 'witness', 'harness', 'status', 'process',
+  'document', 'segment', 'argument', 'instrument', 'cement', 'implement', 'business', 'witness', 'harness', 'status', 'process',
   'access', 'address', 'class', 'less', 'pass', 'press',
 ]); // prettier-ignore
 const irregular = new Map([
@@ -59,7 +63,7 @@ export function stemOf(word: string): string {
     unchanged.has(word)
   )
     return word;
-  return withoutFinalE(withoutDerivation(withoutTense(withoutPlural(word))));
+  return withoutEnd(withoutDerivation(withoutTense(withoutPlural(word))));
 }
 
 function withoutPlural(word: string): string {
@@ -79,7 +83,7 @@ function withoutTense(word: string): string {
     if (root.length < 3 && !(root.length === 2 && vowel.test(root) && /[^aeiou]$/.test(root))) return word;
     if (!vowel.test(root)) return word;
     if (ending === 'ed' && root.endsWith('i')) return `${root.slice(0, -1)}y`;
-    return undoubled(root);
+    return root.endsWith('at') ? `${root}e` : undoubled(root);
   }
   return word;
 }
@@ -92,6 +96,7 @@ function undoubled(root: string): string {
 const derivations: readonly (readonly [ending: string, replacement: string])[] = [
   ['ization', 'ize'],
   ['isation', 'ize'],
+  ['ification', 'ify'],
   ['ational', 'ate'],
   ['ations', 'ate'],
   ['ation', 'ate'],
@@ -100,6 +105,14 @@ const derivations: readonly (readonly [ending: string, replacement: string])[] =
   ['ment', ''],
   ['ness', ''],
   ['ction', 'ct'],
+  ['ption', 'pt'],
+  ['ssion', 'ss'],
+  ['etion', 'ete'],
+  ['ution', 'ute'],
+  ['val', 'v'],
+  ['sal', 's'],
+  ['wal', 'w'],
+  ['very', 'ver'],
   ['ically', 'ic'],
   ['ably', 'able'],
   ['ibly', 'ible'],
@@ -118,9 +131,20 @@ function withoutDerivation(word: string): string {
   return word;
 }
 
-/** `choose`, `choosing` and `chooses` meet without the `e`; `y` and `i` meet too. */
-function withoutFinalE(word: string): string {
-  if (word.length > 4 && word.endsWith('ate')) return word.slice(0, -1);
+/**
+ * `install`, `installation` and `configure`, `configuration` meet without `ate`, `cancel` and `cancelled` with one `l`,
+ * `choose` and `choosing` without the `e`. A word of one syllable keeps its end: `create`, `call`.
+ */
+function withoutEnd(word: string): string {
+  const root = word.endsWith('ate') ? word.slice(0, -3) : word;
+  const isLong = hasSyllables(root);
+  if (root.endsWith('ll') && isLong) return root.slice(0, -1);
+  if (root !== word && isLong) return root;
   if (word.length > 3 && word.endsWith('e') && !word.endsWith('ee')) return word.slice(0, -1);
   return word;
+}
+
+/** Whether two groups of vowels each have a consonant behind them. */
+function hasSyllables(root: string): boolean {
+  return /[aeiouy][^aeiouy]+[aeiouy]+[^aeiouy]/.test(root);
 }

@@ -36,9 +36,15 @@ const hump = /[\p{Ll}\p{Nd}]\p{Lu}|\p{Lu}\p{Lu}\p{Ll}/u;
 const letterBesideDigit = /\p{L}\p{M}*\p{Nd}|\p{Nd}\p{L}/u;
 /** The parts of `getUserByID`, `HTTPServer` and `E404`. */
 const humps = /\p{Lu}+(?!\p{Ll})\p{M}*|\p{Lu}?[\p{Ll}\p{Lo}\p{Lm}\p{Lt}\p{M}]+|\p{Nd}+|[\p{L}\p{M}]+/gu;
+/** Accents are used with several scripts: the dot below of Vietnamese with katakana too. They belong to no script here. */
 const spaceless =
-  /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]+/gu;
+  /(?:(?!\p{sc=Inherited})[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]|[\u3099\u309a])+/gu;
 const hasSpaceless = new RegExp(spaceless.source, 'u');
+/**
+ * One character of such a script, also in decomposed form (NFD), as macOS writes the names of files: a Hangul syllable
+ * as its letters, a kana with its voiced mark behind it.
+ */
+const wholeCharacter = /.[\u3099\u309a\u1160-\u11ff\uff9e\uff9f]*/gsu;
 
 /**
  * Called with the parts of a token: an object for each of the 200 tokens of a note would cost more than
@@ -235,7 +241,7 @@ class Words {
 
   /** Overlapping pairs, and the last character alone, so that every character begins a token. */
   #foldedPairs(run: string, start: number): number {
-    const characters = [...run];
+    const characters = run.match(wholeCharacter) ?? [];
     let at = start;
     for (const [index, character] of characters.entries()) {
       const next = characters[index + 1] ?? '';

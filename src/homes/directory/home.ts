@@ -30,6 +30,7 @@ import { idBytes } from '../../registry/ids.js';
 import { forgetKept, renameAgent } from './messaging/identities/identities.js';
 import { linkedIdentities } from './registry/links/links.js';
 import { DirectoryRegistry } from './registry/registry.js';
+import type { RegistryVerbs } from './registry/verbs.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
 import { directoryMove, fileMark } from './transfer/move.js';
@@ -75,33 +76,14 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     const operatorToken = isKept ? await ensureOperatorToken(data) : newOperatorToken();
     const secrets = await openSecrets({ dataDir: isKept ? data : null, environment: options.secretKeys });
     const registry = new DirectoryRegistry(kernel);
-    const { users, leases } = registry.verbs;
+    const { users } = registry.verbs;
     const workspaces = await openDirectoryWorkspaces(kernel, {
       sealer: secrets.sealer,
       onOwner: (tx, user) => void users.ensure(tx, user),
       onError: (error) => onError(error, 'background work on workspaces'),
     });
-    // The claims of a lost agent are released.
-    leases.onPresenceLost.push((tx, { record, meta }) =>
-      workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
-    );
-    const { agents } = registry.verbs;
-    agents.onRename.push((tx, _root, { record, meta }) => {
-      if (workspaces.tasks.holdsClaims(tx, meta.user, [record.agent_id, record.name]))
-        throw renameWhileHolding(record.name);
-    });
-    agents.onRename.push((tx, root, { record }, name) => {
-      const linked = Array.from(linkedIdentities(tx, idBytes(record.agent_id), null), String);
-      renameAgent(root, record.agent_id, name, linked);
-    });
-    agents.onRemoved.push((root, { record }) => forgetKept(root, record.agent_id));
     const locks = new DirectoryLocks(kernel, { onOwner: (tx, user) => void users.ensure(tx, user) });
-    leases.onPresenceLost.push((tx, { record, meta }) =>
-      locks.releaseHeldBy(tx, meta.user, [record.agent_id, record.name]),
-    );
-    agents.onRename.push((tx, _root, { record, meta }, name) =>
-      locks.renameHolder(tx, meta.user, record.name, name),
-    );
+    followAgents(registry.verbs, workspaces, locks);
     const rooms = new RoomRows(kernel.root);
     const find = openDirectoryFind(kernel, rooms, onError);
     const index = find.messages;
@@ -115,6 +97,27 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     await kernel.close();
     throw error;
   }
+}
+
+/** What the other domains do when an agent is lost, renamed or removed, in the same transaction. */
+function followAgents(
+  { agents, leases }: RegistryVerbs,
+  { tasks }: DirectoryWorkspaces,
+  locks: DirectoryLocks,
+): void {
+  leases.onPresenceLost = (tx, { record, meta }) => {
+    const holders = [record.agent_id, record.name];
+    tasks.releaseClaims(tx, meta.user, holders);
+    locks.releaseHeldBy(tx, meta.user, holders);
+  };
+  agents.onRename = (tx, root, { record, meta }, name) => {
+    if (tasks.holdsClaims(tx, meta.user, [record.agent_id, record.name]))
+      throw renameWhileHolding(record.name);
+    const linked = Array.from(linkedIdentities(tx, idBytes(record.agent_id), null), String);
+    renameAgent(root, record.agent_id, name, linked);
+    locks.renameHolder(tx, meta.user, record.name, name);
+  };
+  agents.onRemoved = (root, { record }) => forgetKept(root, record.agent_id);
 }
 
 interface Parts {

@@ -1,34 +1,31 @@
-/** The content of a row of any family, decoded by its domain. */
-import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
-import { decodeDataEntry } from './datastore/inspect.js';
-import { decodeFindEntry } from './find/inspect.js';
-import { decodeLocksEntry } from './locks/inspect.js';
-import { decodeIdentityEntry } from './identity/inspect.js';
-import { hidesMessagingValues, decodeMessagingEntry } from './messaging/inspect.js';
-import { decodeRegistryEntry } from './registry/inspect.js';
-import { decodeWorkspacesEntry } from './workspaces/inspect.js';
+/** The content of a row of any family, made readable by its domain. */
+import { dataRows } from './datastore/inspect.js';
+import { findRows } from './find/inspect.js';
+import { identityRows } from './identity/inspect.js';
+import { type RowDecoders, kernelRows } from './kernel/inspect/kernel-rows.js';
+import { lockRows } from './locks/inspect.js';
+import { messagingRows } from './messaging/inspect.js';
+import { families as messaging } from './messaging/rows.js';
+import { registryRows } from './registry/inspect.js';
+import { workspacesRows } from './workspaces/inspect.js';
 
-const decoders = [
-  decodeKernelEntry,
-  decodeIdentityEntry,
-  decodeDataEntry,
-  decodeRegistryEntry,
-  decodeWorkspacesEntry,
-  decodeFindEntry,
-  decodeLocksEntry,
-  decodeMessagingEntry,
-];
+const decoders: RowDecoders = {
+  ...kernelRows,
+  ...identityRows,
+  ...dataRows,
+  ...registryRows,
+  ...workspacesRows,
+  ...findRows,
+  ...lockRows,
+  ...messagingRows,
+};
 
-/** Families whose values are never shown, not even to the operator. */
+/** Not even the operator sees the hash of the key of a room. */
 export function hidesValues(family: string): boolean {
-  return hidesMessagingValues(family);
+  return family === messaging.roomKeys;
 }
 
-/** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
+/** Undefined for a family that is not shown, or is unknown. Throws for a row that cannot be read. */
 export function decodeEntry(family: string, key: Buffer, value: Buffer): unknown {
-  for (const decode of decoders) {
-    const decoded = decode(family, key, value);
-    if (decoded !== undefined) return decoded;
-  }
-  return undefined;
+  return decoders[family]?.(key, value);
 }

@@ -2,9 +2,9 @@
  * Answers under an Idempotency-Key: written in the transaction of the request, and counted in the bytes of
  * the user.
  */
-import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
-import { type AnswerKept, repeatedAnswer } from '../../core/kept-answer.js';
+import { type AnswerKept, repeatedAnswer } from '../../core/idempotency/kept-answer.js';
 import { blake3 } from '../../core/ids/blake3.js';
 import { kernelFamilies as families } from './kernel/families.js';
 import type { TimerHandler } from './kernel/timers/sweeper.js';

@@ -1,7 +1,7 @@
 /** Operations on a data directory for its operator. */
 import { join, resolve } from 'node:path';
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import { decodeCursor, encodeCursor, invalidCursor } from '../../core/paging.js';
 import type { Writer } from '../../core/write.js';
 import type { ExaminedFinding, OnProgress } from '../../operations/model.js';

@@ -1,14 +1,16 @@
 /** Writes of the directory home: key, fence, checks and steps in one transaction of the kernel. */
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
+import { TurnTime } from '../../core/waiting/turn-time.js';
 import { userKey } from '../../identity/user-key.js';
 import { type ActingAgent, actingAgent } from '../../registry/recent-agents.js';
 import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
 import { checkCallerFence } from './fence.js';
+import { checkCallerToken } from './identity/token-check.js';
 import { findAnswer, forgetAnswer, keepAnswer, keptAnswerTimer } from './kept-answers.js';
 import { type DirectoryStep, directorySteps } from './step.js';
 
@@ -38,6 +40,7 @@ export class DirectoryWriter implements Writer {
   readonly #kernel: Kernel;
   /** Null for a store of documents alone, which has no agents. */
   readonly #agents: CallerAgents | null;
+  readonly #turns = new TurnTime();
 
   constructor(kernel: Kernel, agents: CallerAgents | null = null) {
     this.#kernel = kernel;
@@ -50,8 +53,10 @@ export class DirectoryWriter implements Writer {
     steps: Steps,
   ): Promise<Results<Steps>> {
     const parts = { checks: directorySteps(request.checks ?? []), steps: directorySteps(steps) };
-    const results = await this.#transact([...parts.checks, ...parts.steps], request, (open) =>
-      this.#runAll(open, request, parts),
+    const results = await this.#turns.run(() =>
+      this.#transact([...parts.checks, ...parts.steps], request, (open) =>
+        this.#runAll(open, request, parts),
+      ),
     );
     // Each result has the index of its step.
     return results as Results<Steps>;
@@ -62,7 +67,7 @@ export class DirectoryWriter implements Writer {
   }
 
   /** In one shard, or in one shard and shard 00. Other pairs are refused before anything happens. */
-  #transact(
+  async #transact(
     all: readonly DirectoryStep<unknown>[],
     { caller, idempotency }: WriteRequest,
     body: (open: Open) => unknown[],
@@ -98,6 +103,7 @@ export class DirectoryWriter implements Writer {
     { checks, steps }: Parts,
   ): unknown[] {
     tx.agent = root.agent = caller.agent;
+    checkCallerToken(this.#kernel, caller, tx.nowMs);
     const before = findAnswer(tx, idempotency, tx.nowMs);
     if (before !== undefined) return before;
     checkCallerFence(this.#kernel, own, tx, caller);

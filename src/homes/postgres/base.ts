@@ -2,7 +2,8 @@
 import type { OnCall } from '../../core/timed-call.js';
 import { closeAll } from '../../core/close-all.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type PostgresSql, limitStatements, closePostgres, openPostgres } from './database/connection.js';
+import { type PostgresSql } from './database/connection.js';
+import { limitStatements, closePostgres, openPostgres } from './database/pool.js';
 import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';

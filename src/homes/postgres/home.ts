@@ -185,7 +185,7 @@ export class PostgresHome implements Home {
     await closeAll([
       () => this.find.close(),
       () => this.#sweeps.close(),
-      async () => this.identity.removals.close(),
+      () => this.identity.removals.close(),
       () => this.#servers.close(),
       () => this.#base.close(),
       () => this.#releaseDatabase?.(),

@@ -1,6 +1,6 @@
 /**
  * Users that exist. A user is created by its first write and never deleted, so a user that was seen is not
- * looked up again.
+ * looked up again, unless the database is restored.
  */
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../../core/entries-at-most.js';
@@ -18,6 +18,10 @@ export class KnownUsers {
 
   constructor(ensure: EnsureUser) {
     this.#ensure = ensure;
+  }
+
+  clear(): void {
+    this.#known.clear();
   }
 
   has(user: string): boolean {

@@ -2,7 +2,7 @@
 import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
-import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
+import { type KeyRing, newKeyText, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
 import { isOnlyRead, refusePartOfMove } from '../../transfer/move/port.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
@@ -16,7 +16,7 @@ import { migrateCommits } from './commit/schema.js';
 import { PostgresDataStore } from './datastore/datastore.js';
 import { PostgresNamespaceSettings } from './datastore/settings.js';
 import { PostgresFind } from './find/find.js';
-import { openPostgresIdentity } from './identity/identity.js';
+import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { KnownUsers } from './known-users.js';
 import { openPostgresLocks } from './locks/locks.js';
 import { openPostgresMessaging } from './messaging/open.js';
@@ -123,7 +123,14 @@ async function openDomains(
 ): Promise<Domains> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
   const nowMs = (): number => clock.nowMs();
-  const registry = await openPostgresRegistry({ sql, limits, nowMs, ...(given && { clock: given }) });
+  const heard: { identity?: PostgresIdentity } = {};
+  const registry = await openPostgresRegistry({
+    sql,
+    limits,
+    nowMs,
+    isReceiving: () => heard.identity?.isCacheValid() ?? false,
+    ...(given && { clock: given }),
+  });
   const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
   const identity = await openPostgresIdentity({
     sql,
@@ -131,10 +138,15 @@ async function openDomains(
     limits,
     ...(given && { clock: given }),
     onRemoved: options.onTokenRemoved,
-    onMissed: options.onTokensMissed,
+    onAgentForgotten: (agent) => registry.callers.recent.forgetNamed(agent),
+    onMissed: () => {
+      options.onTokensMissed();
+      registry.callers.recent.clear();
+    },
     onError: (error) => onError(error, 'listening for removed tokens'),
   });
-  opened.unshift(async () => identity.removals.close());
+  heard.identity = identity;
+  opened.unshift(() => identity.removals.close());
   const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
   opened.unshift(() => data.close());
   const namespaceSettings = new PostgresNamespaceSettings(sql, users, limits);
@@ -177,6 +189,10 @@ async function openDomains(
     isOnlyRead,
   });
   opened.unshift(() => find.close());
+  feed.forgetWithEpoch(() => {
+    users.clear();
+    for (const domain of [registry, identity, find]) domain.forgetAll();
+  });
   return { registry, identity, data, namespaceSettings, workspaces, locks, messaging, find };
 }
 
@@ -220,7 +236,7 @@ function openRing(secretKeys: string | undefined): Promise<KeyRing> {
       'invalid_config',
       'STOA_SECRET_KEYS is not set. A Stoa on PostgreSQL has no other key ring.',
       {
-        fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
+        fix: `Set it to the same keys on every server, and keep them. A new Stoa can use: STOA_SECRET_KEYS=${newKeyText()}`,
       },
     );
   return openKeyRing({ file: null, environment: secretKeys });

@@ -4,7 +4,7 @@
  */
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, OnProgress } from '../../operations/model.js';

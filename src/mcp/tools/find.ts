@@ -10,7 +10,7 @@ const find = defineTool({
   name: 'find',
   title: 'Find',
   description:
-    'Search memory, tasks and messages by words or a question, the best first. "two words" is a phrase, ' +
+    'Search memory, tasks and messages by words or a question. "two words" is a phrase, ' +
     '-word excludes, begin* is a beginning.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
@@ -20,14 +20,15 @@ const find = defineTool({
     namespace: z.string().optional(),
     room: z.string().optional(),
     project: z.string().optional(),
-    by: z.string().optional().describe('Agent of the last write'),
+    by: z.string().optional().describe('Last writer'),
     since: z.string().optional().describe('ISO 8601'),
     limit,
     cursor,
   }),
-  output: z.object({ items: z.array(record), next_cursor: nextCursor }),
+  output: z.object({ items: z.array(record), next_cursor: nextCursor, examined_all: z.boolean() }),
   run: async ({ stoa, caller, signal }, { query, by, ...asked }) => {
-    const { items, next_cursor } = await stoa.find.find(caller, { ...asked, q: query, agent: by, signal });
+    const page = await stoa.find.find(caller, { ...asked, q: query, agent: by, signal });
+    const { items, next_cursor, examined_all } = page;
     const authorOf = await authorsFor(
       stoa,
       caller,
@@ -50,6 +51,7 @@ const find = defineTool({
         };
       }),
       next_cursor,
+      examined_all,
     };
   },
 });

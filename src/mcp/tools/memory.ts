@@ -76,7 +76,7 @@ const recall = defineTool({
   name: 'recall',
   title: 'Recall',
   description:
-    'Read what is stored under one key or several, or what answers a question (query, the best first). ' +
+    'Read what is stored under one key or several, or what answers a question (query). ' +
     'Keys that hold nothing come back in `missing`. Use it before you ask a person.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
@@ -93,9 +93,7 @@ const recall = defineTool({
       throw new StoaError(
         'invalid_request',
         `The call has ${query === undefined ? 'neither key nor query' : 'both key and query'}.`,
-        {
-          fix: 'Send key to read the entry with that name, or query to search.',
-        },
+        { fix: 'Send key to read the entry with that name, or query to search.' },
       );
     if (query !== undefined) return recalled({ stoa, caller, signal }, { ...input, query });
     const keys = [...new Set([asked ?? []].flat())];

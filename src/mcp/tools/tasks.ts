@@ -260,9 +260,7 @@ export function required<Input extends { action?: string }, Name extends keyof I
     throw new StoaError(
       'invalid_request',
       `${name} is missing. ${input.action === undefined ? 'The call' : `The action "${input.action}"`} needs it.`,
-      {
-        details: { errors: [{ field: name, message: 'is missing' }] },
-      },
+      { details: { errors: [{ field: name, message: 'is missing' }] } },
     );
   return value;
 }

@@ -96,33 +96,34 @@ export function serverTests(
         expect([path, answer.status, answer.json]).toEqual([path, 403, refused]);
         expect(answer.headers.get('access-control-allow-origin')).toBe(null);
       }
-      const posted = await ann.ask('POST', '/room/global', { body: { body: 'from a page' }, headers });
+      const posted = await ann.send('/room/global', { body: 'from a page' }, headers);
       expect([posted.status, posted.json]).toEqual([403, refused]);
-      expect((await server.ask('GET', '/room/global')).text).not.toContain('from a page');
+      expect((await server.get('/room/global')).text).not.toContain('from a page');
       for (const path of ['/v1/status', '/mcp', '/livez', '/metrics', '/nowhere', '/openapi.json']) {
-        const answer = await server.ask('GET', path, { headers });
+        const answer = await server.get(path, headers);
         expect([path, answer.status, answer.json['code']]).toEqual([path, 403, 'origin_refused']);
       }
-      const own = await ann.ask('POST', '/room/global', {
-        body: { body: 'from a page of the server' },
-        headers: { origin: server.url },
-      });
+      const own = await ann.send(
+        '/room/global',
+        { body: 'from a page of the server' },
+        { origin: server.url },
+      );
       expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([201, null]);
       expect((await server.ask('OPTIONS', '/room/global')).status).toBe(204);
     });
 
     it('describes itself to clients', async () => {
-      expect((await server.ask('GET', '/api')).json).toEqual({
+      expect((await server.get('/api')).json).toEqual({
         name: 'AICQ',
         version: expect.any(String),
         docs: '/docs',
       });
-      expect((await server.ask('GET', '/docs')).text).toContain('# Onboarding');
-      expect((await server.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{room}:');
-      expect((await server.ask('GET', '/')).text).toContain('AICQ');
-      expect((await server.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
+      expect((await server.get('/docs')).text).toContain('# Onboarding');
+      expect((await server.get('/docs/openapi.yaml')).text).toContain('/room/{room}:');
+      expect((await server.get('/')).text).toContain('AICQ');
+      expect((await server.get('/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
       const pass = { status: 'pass', latency: expect.stringMatching(/^\d+\.\d\dms$/) };
-      expect((await server.ask('GET', '/health')).json).toEqual({
+      expect((await server.get('/health')).json).toEqual({
         status: 'healthy',
         version: expect.any(String),
         checks: { postgres: pass, redis: pass },
@@ -131,12 +132,12 @@ export function serverTests(
     });
 
     it('counts requests and messages in its metrics', async () => {
-      const before = (await server.ask('GET', '/stats')).json;
+      const before = (await server.get('/stats')).json;
       const eve = await server.agent('Eve');
       const { id, ts } = await eve.post('global', '😀'.repeat(300));
       await server.room(eve, 'open');
       await eve.post(await server.room(eve, 'den', secret), 'inside', {}, { 'x-aicq-room-key': secret });
-      const after = (await server.ask('GET', '/stats')).json;
+      const after = (await server.get('/stats')).json;
       expect(Object.keys(after)).toEqual([
         'total_agents',
         'total_channels',
@@ -158,7 +159,7 @@ export function serverTests(
         body: '😀'.repeat(200),
         timestamp: ts,
       });
-      const { text } = await server.ask('GET', '/metrics');
+      const { text } = await server.get('/metrics');
       for (const [name, total] of [
         ['agents', after.total_agents],
         ['public_rooms', after.total_channels],
@@ -174,18 +175,14 @@ export function serverTests(
       const [open, hidden] = [await server.room(eve), await server.room(eve, 'den', secret)];
       await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
       const next = new Agent(server);
-      await eve.ask('POST', `/who/${eve.id}/key`, {
-        body: {
-          public_key: next.publicKey,
-          proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
-        },
+      await eve.send(`/who/${eve.id}/key`, {
+        public_key: next.publicKey,
+        proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
       });
       const { token } = await server.stoa.identity.createToken(operatorCaller(), 'watcher', {}, null);
       const told = async (bearer: string) => {
         const { items } = (
-          await server.ask('GET', '/v1/changes?topics=messaging&limit=1000', {
-            headers: { authorization: `Bearer ${bearer}` },
-          })
+          await server.get('/v1/changes?topics=messaging&limit=1000', { authorization: `Bearer ${bearer}` })
         ).json as { items: { kind: string; id: string }[] };
         return items
           .filter(({ id }) => [eve.id, open, hidden].includes(id))
@@ -208,11 +205,10 @@ export function serverTests(
         'stoa-agent': 'scout',
       };
       const room = await server.room(ann);
-      const post = () =>
-        server.ask('POST', `/room/${room}`, { body: { body: 'from the operator' }, headers });
+      const post = () => server.send(`/room/${room}`, { body: 'from the operator' }, headers);
       expect((await post()).status).toBe(201);
       expect((await post()).status).toBe(201);
-      const { messages } = (await server.ask('GET', `/room/${room}?verify=1`)).json;
+      const { messages } = (await server.get(`/room/${room}?verify=1`)).json;
       expect(messages[0]).toMatchObject({ server_signed: true, from: messages[1].from });
       expect(
         verifySignature(
@@ -221,13 +217,13 @@ export function serverTests(
           Buffer.from(messages[0].sig, 'base64'),
         ),
       ).toBe(true);
-      expect((await server.ask('GET', `/who/${messages[0].from}`)).json).toMatchObject({
+      expect((await server.get(`/who/${messages[0].from}`)).json).toMatchObject({
         name: 'scout',
         server_kept: true,
       });
       await server.stoa.secrets.rekey();
       expect((await post()).status).toBe(201);
-      expect((await server.ask('GET', `/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
+      expect((await server.get(`/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
     });
   });
 }

@@ -11,20 +11,15 @@ const defaults: readonly (readonly [
   window: 'minute' | 'hour',
   ask: (server: MessagingServer, agent: Agent) => Promise<Answer>,
 ])[] = [
-  [
-    'register',
-    '10',
-    'hour',
-    (server, agent) => server.ask('POST', '/register', { body: { public_key: agent.publicKey } }),
-  ],
-  ['who', '100', 'minute', (server, agent) => server.ask('GET', `/who/${agent.id}`)],
-  ['channels', '60', 'minute', (server) => server.ask('GET', '/channels')],
-  ['find', '30', 'minute', (server) => server.ask('GET', '/find?q=word')],
-  ['make a room', '10', 'hour', (_server, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
-  ['read a room', '120', 'minute', (_server, agent) => agent.ask('GET', '/room/global')],
-  ['post', '30', 'minute', (_server, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
-  ['send', '60', 'minute', (_server, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
-  ['read letters', '60', 'minute', (_server, agent) => agent.ask('GET', '/dm')],
+  ['register', '10', 'hour', (server, agent) => server.send('/register', { public_key: agent.publicKey })],
+  ['who', '100', 'minute', (server, agent) => server.get(`/who/${agent.id}`)],
+  ['channels', '60', 'minute', (server) => server.get('/channels')],
+  ['find', '30', 'minute', (server) => server.get('/find?q=word')],
+  ['make a room', '10', 'hour', (_server, agent) => agent.send('/room', { name: 'den' })],
+  ['read a room', '120', 'minute', (_server, agent) => agent.get('/room/global')],
+  ['post', '30', 'minute', (_server, agent) => agent.send('/room/global', { body: 'x' })],
+  ['send', '60', 'minute', (_server, agent) => agent.send(`/dm/${agent.id}`, { body: 'x' })],
+  ['read letters', '60', 'minute', (_server, agent) => agent.get('/dm')],
   [
     'delete',
     '30',
@@ -84,7 +79,7 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           ),
         );
         const size = async (path: string, list: 'messages' | 'channels' | 'results') => {
-          const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : server.ask('GET', path));
+          const { json } = await (path.startsWith('/dm') ? agent.get(path) : server.get(path));
           return [json[list].length, json.has_more];
         };
         expect([
@@ -111,14 +106,14 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           [20, undefined],
           [100, undefined],
         ]);
-        expect((await server.ask('GET', '/find?q=many+words')).json.total).toBe(20);
+        expect((await server.get('/find?q=many+words')).json.total).toBe(20);
         // Each message is a little later than the one before.
         for (const [index, room] of rooms.slice(0, 5).entries()) {
           await post(room.id, index === 2 ? 3 : 2);
           const postedMs = Date.now();
           while (Date.now() === postedMs) await new Promise((resolve) => setImmediate(resolve));
         }
-        const { top_channels: top, recent_messages: recent } = (await server.ask('GET', '/stats')).json;
+        const { top_channels: top, recent_messages: recent } = (await server.get('/stats')).json;
         expect(top).toEqual([
           { id: globalRoomId, name: 'global', message_count: 201 },
           ...[2, 4, 3, 1].map((index) => ({
@@ -138,12 +133,11 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
         async (server, agent) => {
           const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
           const statuses = [];
-          for (let index = 0; index < 5; index += 1)
-            statuses.push((await server.ask('GET', '/dm', { headers: forged })).status);
+          for (let index = 0; index < 5; index += 1) statuses.push((await server.get('/dm', forged)).status);
           // The registration was the first of the four.
           expect(statuses).toEqual([401, 401, 401, 429, 429]);
-          expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
-          expect((await server.ask('GET', '/health')).status).toBe(200);
+          expect((await agent.get('/dm')).json).toEqual({ error: 'rate limit exceeded' });
+          expect((await server.get('/health')).status).toBe(200);
         },
       );
     });

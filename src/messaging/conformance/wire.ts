@@ -51,7 +51,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
 
     const send = async (path: string, raw: string) => (await ann.ask('POST', path, { raw })).status;
     const make = async (roomKey: string) =>
-      (await ann.ask('POST', '/room', { body: { name: 'den', is_private: true, key: roomKey } })).json;
+      (await ann.send('/room', { name: 'den', is_private: true, key: roomKey })).json;
     const ask = (method: string, path: string, body?: unknown) =>
       ann.ask(method, path, body === undefined ? {} : { body });
 
@@ -60,17 +60,17 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const word = `w${randomUUID().slice(0, 8)}`;
       const { id } = await ann.post(room, word);
       for (const spelling of spellingsOf(room)) {
-        expect((await server.ask('GET', `/room/${spelling}`)).json.room.id).toBe(room);
-        expect((await server.ask('GET', `/room/${spelling}/${id}`)).json.id).toBe(id);
-        expect((await server.ask('GET', `/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
-        expect((await ann.ask('POST', `/room/${spelling}`, { body: { body: 'said' } })).status).toBe(201);
+        expect((await server.get(`/room/${spelling}`)).json.room.id).toBe(room);
+        expect((await server.get(`/room/${spelling}/${id}`)).json.id).toBe(id);
+        expect((await server.get(`/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
+        expect((await ann.send(`/room/${spelling}`, { body: 'said' })).status).toBe(201);
       }
       for (const spelling of spellingsOf(ann.id)) {
-        expect((await server.ask('GET', `/who/${spelling}`)).json.id).toBe(ann.id);
-        expect((await ann.ask('POST', `/dm/${spelling}`, { body: { body: 'letter' } })).status).toBe(201);
+        expect((await server.get(`/who/${spelling}`)).json.id).toBe(ann.id);
+        expect((await ann.send(`/dm/${spelling}`, { body: 'letter' })).status).toBe(201);
       }
-      expect((await ann.ask('GET', '/dm')).json.messages).toHaveLength(5);
-      expect((await server.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
+      expect((await ann.get('/dm')).json.messages).toHaveLength(5);
+      expect((await server.get(`/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
         id: globalRoomId,
         name: 'global',
       });
@@ -96,11 +96,11 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
       for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {
         expect(
-          (await server.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
+          (await server.get(`/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
           bad,
         ).toHaveLength(3);
-        expect((await server.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
-        expect((await server.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
+        expect((await server.get(`/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
+        expect((await server.get(`/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
       }
     });
 
@@ -129,13 +129,9 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect(await make('é'.repeat(37))).toEqual({ error: 'room key too long (max 72 bytes)' });
       for (const roomKey of ['k'.repeat(16), 'k'.repeat(72)]) {
         const { id } = await make(roomKey);
-        expect(
-          (await server.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
-        ).toBe(200);
+        expect((await server.get(`/room/${id}`, { 'x-aicq-room-key': roomKey })).status).toBe(200);
         // Bytes beyond bcrypt's limit are part of the key too.
-        expect(
-          (await server.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
-        ).toBe(403);
+        expect((await server.get(`/room/${id}`, { 'x-aicq-room-key': `${roomKey}x` })).status).toBe(403);
       }
     });
 
@@ -180,8 +176,8 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         Stream.open(`${server.url}/room/global/stream`),
       ]);
       await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
-      const { json: letter } = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: word } });
-      expect((await eve.ask('GET', '/dm')).text).toContain(word);
+      const { json: letter } = await ann.send(`/dm/${eve.id}`, { body: word });
+      expect((await eve.get('/dm')).text).toContain(word);
       const { token } = await server.stoa.identity.createToken(
         operatorCaller(),
         `u${word.slice(0, 12)}`,
@@ -196,11 +192,11 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
             '/room/global?limit=200',
             '/metrics',
             `/room/global/${letter.id as string}`,
-          ].map((path) => server.ask('GET', path)),
+          ].map((path) => server.get(path)),
         )),
-        await server.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
-        await mallory.ask('GET', '/dm?pending=1&verify=1'),
-        await mallory.ask('POST', '/dm/ack', { body: { ids: [letter.id] } }),
+        await server.get('/v1/changes?limit=1000', { authorization: `Bearer ${token}` }),
+        await mallory.get('/dm?pending=1&verify=1'),
+        await mallory.send('/dm/ack', { ids: [letter.id] }),
       ];
       for (const { text } of answers.slice(1)) expect(text).not.toContain(word);
       expect(answers[0]?.json.results).toEqual([]);
@@ -208,7 +204,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect(answers.at(-1)?.json).toEqual({ acknowledged: 0 });
       // A message that both readers get. When it has arrived, earlier messages have arrived too.
       await ann.post('global', 'for all');
-      await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'for mallory' } });
+      await ann.send(`/dm/${mallory.id}`, { body: 'for mallory' });
       await Promise.all(streams.map((stream) => stream.until(1)));
       for (const stream of streams) {
         expect(JSON.stringify(stream.events)).not.toContain(word);
@@ -221,11 +217,9 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const offered = Array.from({ length: 6 }, () => new Agent(server));
       const answers = await Promise.all(
         offered.map((next) =>
-          eve.ask('POST', `/who/${eve.id}/key`, {
-            body: {
-              public_key: next.publicKey,
-              proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
-            },
+          eve.send(`/who/${eve.id}/key`, {
+            public_key: next.publicKey,
+            proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
           }),
         ),
       );
@@ -240,8 +234,8 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           [400, 'invalid proof: the new key must sign the rotation'],
         ]).toContainEqual([status, json.error]);
       }
-      expect((await server.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
-      expect((await server.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+      expect((await server.get(`/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
+      expect((await server.get(`/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
     });
 
     it('reads a room and an inbox from their beginning with after=0, and back from the newest with before=0', async () => {
@@ -249,9 +243,9 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const room = await server.room(eve);
       for (const body of ['one', 'two', 'three']) {
         await eve.post(room, body);
-        await eve.ask('POST', `/dm/${eve.id}`, { body: { body } });
+        await eve.send(`/dm/${eve.id}`, { body });
       }
-      const bodies = async (path: string) => bodiesOf(await eve.ask('GET', path));
+      const bodies = async (path: string) => bodiesOf(await eve.get(path));
       for (const path of [`/room/${room}`, '/dm']) {
         expect(await bodies(`${path}?after=0&limit=2`)).toEqual(['two', 'one']);
         expect(await bodies(`${path}?before=0&limit=2`)).toEqual(['three', 'two']);
@@ -284,7 +278,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           const found: string[] = [];
           let cursor = '';
           for (;;) {
-            const { json } = await own.ask('GET', `/find?q=${word}&limit=${limit}${cursor}`);
+            const { json } = await own.get(`/find?q=${word}&limit=${limit}${cursor}`);
             found.push(...json.results.map(({ body }) => body));
             expect(json.results.length).toBe(Math.min(limit, 10 - (found.length - json.results.length)));
             if (json.next_cursor === undefined) break;
@@ -293,7 +287,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           expect(new Set(found).size).toBe(10);
           expect(found).toHaveLength(10);
         }
-        expect((await own.ask('GET', `/find?q=${word}&limit=10`)).json.next_cursor).toBeUndefined();
+        expect((await own.get(`/find?q=${word}&limit=10`)).json.next_cursor).toBeUndefined();
       });
     });
 
@@ -308,19 +302,16 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       }
       for (const text of ['s1', 'b281474976710656', 'a999999999999999']) {
         const cursor = Buffer.from(text).toString('base64url');
-        expect([text, (await server.ask('GET', `/room/global?cursor=${cursor}`)).status]).toEqual([
-          text,
-          400,
-        ]);
+        expect([text, (await server.get(`/room/global?cursor=${cursor}`)).status]).toEqual([text, 400]);
       }
       for (const path of ['/room/global?before=', '/room/global?after=', '/find?q=word&after='])
-        expect((await server.ask('GET', `${path}999999999999999`)).status).toBe(200);
+        expect((await server.get(`${path}999999999999999`)).status).toBe(200);
     });
 
     it('names an author without a name Unknown Agent in the statistics', async () => {
       const nameless = await server.agent();
       const { id } = await nameless.post('global', 'who am I');
-      expect((await server.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({
+      expect((await server.get('/stats')).json.recent_messages[0]).toMatchObject({
         id,
         agent_id: nameless.id,
         agent_name: 'Unknown Agent',

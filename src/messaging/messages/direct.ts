@@ -3,7 +3,7 @@
  * acknowledged.
  */
 import { type Caller, operatorCaller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { WaitEnd } from '../../core/waiting/waits.js';
 import { type Writer, prepareAndWrite, writeOne } from '../../core/write.js';
 import type { Feed } from '../../feed/port.js';

@@ -282,9 +282,7 @@ export class Drafts {
       throw new StoaError(
         'invalid_request',
         'The body in signed.request differs from the body of the operation.',
-        {
-          details: { field: 'signed.request' },
-        },
+        { details: { field: 'signed.request' } },
       );
     const { signatures, requireMessageSignatures } = this.#options;
     const { identity, signature } = await signatures.check(

@@ -2,7 +2,6 @@
  * The keys of private rooms: hashed with bcrypt, checked outside of the main thread, cached for a short time.
  */
 import { createHmac, randomBytes } from 'node:crypto';
-import { hash, verify } from '@node-rs/bcrypt';
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../../core/entries-at-most.js';
 import type { Caller } from '../../core/caller.js';
@@ -60,6 +59,7 @@ export class RoomKeys {
     const bytes = Buffer.byteLength(key);
     if (bytes < this.#limits.roomKeyBytesMin) throw refuse('roomKeyShort');
     if (bytes > this.#limits.roomKeyBytesMax) throw refuse('roomKeyLong');
+    const { hash } = await bcrypt();
     return hash(key, cost);
   }
 
@@ -136,6 +136,7 @@ export class RoomKeys {
     let isWrong = false;
     try {
       const stored = keyHash === undefined ? await this.#port.roomKeyHash(room.id) : keyHash;
+      const { verify } = await bcrypt();
       isWrong =
         stored === null ||
         Buffer.byteLength(key) > this.#limits.roomKeyBytesMax ||
@@ -151,6 +152,11 @@ export class RoomKeys {
     const untilMs = this.#port.nowMs() + this.#limits.roomKeyCacheSeconds * 1000;
     this.#checked.set(tag, { untilMs, keyHash });
   }
+}
+
+/** Loaded for the first key of a room: it takes 3 ms of a start. */
+function bcrypt(): Promise<typeof import('./bcrypt.js')> {
+  return import('./bcrypt.js');
 }
 
 function countersOf({ caller, address }: KeyGiver): RateKey[] {

@@ -1,6 +1,6 @@
 /** Rooms: create, list, read, post and search. Private rooms need their key. */
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import type { Step, Writer } from '../../core/write.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { RoomPlace, RoomText } from '../messages/drafts.js';

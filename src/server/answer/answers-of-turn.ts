@@ -42,7 +42,8 @@ export class AnswersOfTurn {
     for (const { response, body, sizeBytes } of answers) {
       // Equal counts mean ASCII, which Node need not encode.
       response.end(body, sizeBytes === body.length ? 'latin1' : 'utf8');
-      if (response.writableLength > 0) this.#unread.add(response, sizeBytes);
+      // Nobody reads an answer whose client is gone, and one without a socket is read at once.
+      if (response.writableLength > 0 && !response.destroyed) this.#unread.add(response, sizeBytes);
     }
   };
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type ErrorCode, StoaError, errorKinds } from '../../core/errors.js';
 import { limitError } from '../../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../../core/settings/limits.js';
-import { type FieldError, fieldErrors, invalidFields } from '../../core/validate.js';
+import { type FieldError, fieldErrors, invalidFields } from '../../core/validation/validate.js';
 
 export const problemSchema = z
   .object({

@@ -38,9 +38,7 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
         throw new StoaError(
           'unauthenticated',
           'The Authorization header is not "Bearer" followed by a token.',
-          {
-            fix: 'Send "Authorization: Bearer TOKEN".',
-          },
+          { fix: 'Send "Authorization: Bearer TOKEN".' },
         );
       return identity.authenticate(token);
     },
@@ -132,9 +130,7 @@ function userOf(principal: ProvenPrincipal, named: string | undefined, limits: L
     throw new StoaError(
       'forbidden',
       'The Stoa-User header names another user, and only the operator can act for others.',
-      {
-        fix: 'Remove the Stoa-User header.',
-      },
+      { fix: 'Remove the Stoa-User header.' },
     );
   }
   return user;
@@ -146,9 +142,7 @@ function agentOf(principal: ProvenPrincipal, named: string | undefined): string 
     throw new StoaError(
       'forbidden',
       'The Stoa-Agent header is not the name of the agent that signed the request.',
-      {
-        fix: 'Remove the Stoa-Agent header.',
-      },
+      { fix: 'Remove the Stoa-Agent header.' },
     );
   }
   return principal.agent;
@@ -204,9 +198,7 @@ function fenceOf(header: string | string[] | undefined): number | null {
     throw new StoaError(
       'invalid_request',
       `The Stoa-Fence header is not a whole number of 1 to 15 digits: "${String(header).slice(0, 100)}".`,
-      {
-        fix: 'Send the fencing number of the lease.',
-      },
+      { fix: 'Send the fencing number of the lease.' },
     );
   return Number(header);
 }

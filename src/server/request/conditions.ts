@@ -33,9 +33,7 @@ export function conditionsOf(headers: IncomingHttpHeaders): Conditions {
     throw new StoaError(
       'invalid_request',
       `If-None-Match is ${ifNoneMatch.slice(0, 100)}. Expected * on a write.`,
-      {
-        fix: 'Send "*", or use If-Match with the version that you read.',
-      },
+      { fix: 'Send "*", or use If-Match with the version that you read.' },
     );
   }
   if (ifMatch === '*') return { ifVersion: undefined, ifExists: true };
@@ -45,17 +43,13 @@ export function conditionsOf(headers: IncomingHttpHeaders): Conditions {
     throw new StoaError(
       'version_conflict',
       `If-Match is ${ifMatch?.slice(0, 100)}, which is not the current version.`,
-      {
-        fix: 'Read the record again and send its ETag unchanged.',
-      },
+      { fix: 'Read the record again and send its ETag unchanged.' },
     );
   }
   throw new StoaError(
     'invalid_request',
     `If-Match is ${ifMatch?.slice(0, 100)}. Expected one quoted version like "3", or *.`,
-    {
-      fix: 'Send the ETag from your last read, with its quotes.',
-    },
+    { fix: 'Send the ETag from your last read, with its quotes.' },
   );
 }
 

@@ -22,8 +22,6 @@ export async function checkFence(
   throw new StoaError(
     'invalid_request',
     'The request has Stoa-Fence but does not name the agent whose lease it belongs to.',
-    {
-      fix: 'Sign the request as the agent, or send POST /v1/commit with the check "lease".',
-    },
+    { fix: 'Sign the request as the agent, or send POST /v1/commit with the check "lease".' },
   );
 }

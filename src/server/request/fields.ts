@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type FieldError, check, fieldErrors } from '../../core/validate.js';
+import { type FieldError, check, fieldErrors } from '../../core/validation/validate.js';
 import { parseJsonBody } from './json-body.js';
 import { type Route } from '../route.js';
 
@@ -69,8 +69,6 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
     given === undefined
       ? 'The request has a body but no Content-Type header.'
       : `The Content-Type "${mediaType.slice(0, 100)}" is not supported by this route.`,
-    {
-      fix: `Send ${accepted.join(' or ')}.`,
-    },
+    { fix: `Send ${accepted.join(' or ')}.` },
   );
 }

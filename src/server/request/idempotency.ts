@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import type { Idempotency } from '../../core/idempotency/idempotency.js';
 import { limitError } from '../../core/settings/exceeds.js';
 import type { Limits } from '../../core/settings/limits.js';
 

@@ -2,7 +2,7 @@
  * Checks the percent-encoding of URLs: the decoded bytes must be UTF-8, or two texts would become the same.
  */
 import { StoaError } from '../../core/errors.js';
-import { type FieldError, invalidFields } from '../../core/validate.js';
+import { type FieldError, invalidFields } from '../../core/validation/validate.js';
 
 const reason = 'is not percent-encoded UTF-8; write "%" as %25';
 const shownCharactersMax = 100;

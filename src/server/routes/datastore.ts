@@ -9,7 +9,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Page } from '../../core/paging.js';
 import type { Stoa } from '../../index.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
-import { validate } from '../../core/validate.js';
+import { validate } from '../../core/validation/validate.js';
 import { disconnectionOf } from '../request/disconnection.js';
 import { withProgress } from '../answer/progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';

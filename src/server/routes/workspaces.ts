@@ -52,7 +52,9 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
   active: async ({ stoa, caller, params }) => {
     const session = await stoa.workspaces.activeSession(caller, params.project_id);
     if (session === null)
-      throw new StoaError('not_found', `The project ${params.project_id} has no active session.`);
+      throw new StoaError('not_found', `The project ${params.project_id} has no active session.`, {
+        fix: 'Create a session with status "active", or set the status of one to "active".',
+      });
     return session;
   },
   get: ({ stoa, caller, params }) => stoa.workspaces.getSession(caller, params.session_id),

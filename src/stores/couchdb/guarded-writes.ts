@@ -29,6 +29,10 @@ interface Sent<Answer> {
   document: CouchDocument;
 }
 
+interface Lost<Answer> extends Sent<Answer> {
+  fault: StoaError;
+}
+
 export class GuardedWrites {
   readonly #database: CouchDatabase;
   readonly #limits: Limits;
@@ -68,7 +72,7 @@ export class GuardedWrites {
   ): Promise<(Answer | Error)[]> {
     const results = Array<Answer | Error | undefined>(items.length).fill(undefined);
     const marks = items.map(() => newWriteId());
-    let lost = new Map<number, Sent<Answer> & { fault: StoaError }>();
+    let lost = new Map<number, Lost<Answer>>();
     let open = [...items.keys()];
     for (let attempts = 1; open.length > 0; attempts += 1) {
       if (attempts > this.#limits.updateAttemptsMax) {
@@ -88,19 +92,12 @@ export class GuardedWrites {
       }
       const writes: Sent<Answer>[] = [];
       for (const [position, index] of open.entries()) {
-        const document = seen[position];
-        const before = lost.get(index);
+        const [item, document] = [items[index] as Item, seen[position]];
         try {
-          const outcome =
-            before === undefined
-              ? 'undone'
-              : await this.#outcomeOf(ids[position] as string, before.document, document, mark);
-          if (before !== undefined && outcome !== 'undone') {
-            results[index] = outcome === 'done' ? before.answer : before.fault;
-            continue;
-          }
-          const decision = decide(items[index] as Item, document);
-          if (decision.document === undefined) results[index] = decision.answer;
+          const before = lost.get(index);
+          const known = before && (await this.#answerOf(ids[position] as string, before, document, mark));
+          const decision = known === undefined ? decide(item, document) : undefined;
+          if (decision?.document === undefined) results[index] = known ?? decision?.answer;
           else
             writes.push({
               index,
@@ -126,21 +123,22 @@ export class GuardedWrites {
   }
 
   /**
-   * The outcome of a write without an answer, from the current document. Unknown if another writer has
-   * written since.
+   * The answer of a write whose answer was lost, from the current document: undefined if the write did not
+   * happen, and the fault if another writer has written since.
    */
-  async #outcomeOf(
+  async #answerOf<Answer>(
     id: string,
-    sent: CouchDocument,
+    sent: Lost<Answer>,
     found: CouchDocument | undefined,
     mark: Mark,
-  ): Promise<'done' | 'undone' | 'unknown'> {
-    if (found !== undefined && found[mark] === sent[mark]) return 'done';
-    if (found === undefined && sent['_deleted'] === true)
-      return (await this.#database.tombstone(id))?.[mark] === sent[mark] ? 'done' : 'undone';
+  ): Promise<Answer | Error | undefined> {
+    const { document } = sent;
+    if (found !== undefined && found[mark] === document[mark]) return sent.answer;
+    if (found === undefined && document['_deleted'] === true)
+      return (await this.#database.tombstone(id))?.[mark] === document[mark] ? sent.answer : undefined;
     // If the write is sent again with the same revision, only one of the two can succeed, even if the first
     // is still running.
-    return found?._rev === sent._rev ? 'undone' : 'unknown';
+    return found?._rev === document._rev ? undefined : sent.fault;
   }
 
   /** If an answer was lost: fewer results than documents, and the error. Later documents are not sent. */

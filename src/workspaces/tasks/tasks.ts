@@ -220,9 +220,7 @@ export function releaseTask({ task, lease }: HeldTask, reason: string | undefine
     throw new StoaError(
       'conflict',
       `The task is ${task.status}. Only a task that an agent holds can be released.`,
-      {
-        details: { status: task.status },
-      },
+      { details: { status: task.status } },
     );
   const back: Task = {
     ...task,
@@ -379,9 +377,8 @@ function compareText(a: string, b: string): number {
 }
 
 /** Whether a task that ended lets its dependants become ready. */
-export function satisfies(task: Task | undefined): boolean {
-  // What is gone was completed: deleting an unfinished task cancels its dependants first.
-  return task === undefined || task.status === 'completed';
+export function satisfies({ status }: Task): boolean {
+  return status === 'completed';
 }
 
 export function endsWithoutResult(task: Task): boolean {

@@ -20,7 +20,7 @@ export function dataTests(shared: () => SharedConsole): void {
     await page.getByLabel('Value as JSON').fill('{"open": "mine"}');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('.conflict').getByText('theirs').waitFor();
-    await page.getByRole('button', { name: 'Write mine over it' }).click();
+    await page.getByRole('button', { name: 'Overwrite with mine' }).click();
     await page.locator('.json-string', { hasText: 'mine' }).waitFor();
     expect(await own.stoa.data('notes').getEntry('museums/lisbon/maat')).toMatchObject({
       value: { open: 'mine' },

@@ -53,6 +53,19 @@ export function everywhereTests(shared: () => SharedConsole): void {
     await carol.context().close();
   });
 
+  test('the search finds a document by its words, while the last one is still typed', async () => {
+    await own.stoa.data('notes').set('lamps', { text: 'The lighthouse keeper deployed a kaleidoscope.' });
+    await shared().show('fleet', own.user);
+    await page.locator('body').press('/');
+    for (const words of ['keeper kaleid', 'lighthouse deploys', '"a kaleidoscope"', 'LIGHTH']) {
+      await page.getByLabel(/Search agents/).fill(words);
+      await page.locator('.hits', { hasText: 'notes/lamps' }).waitFor();
+      await page.getByLabel(/Search agents/).fill('');
+      await page.getByText('By name: agents').waitFor();
+    }
+    await page.keyboard.press('Escape');
+  });
+
   test('two browsers see each other’s changes', async () => {
     const other = await shared().open(own.user);
     await other.goto(`${shared().running.url}/console/data/notes`);

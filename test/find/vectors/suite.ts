@@ -6,7 +6,7 @@ import { checkedVectors } from '../../../src/find/vectors/embedder.js';
 import { httpEmbedder } from '../../../src/find/vectors/http-embedder.js';
 import { cosineOf, scoreOf } from '../../../src/find/vectors/similarity.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
-import type { FindPage } from '../../../src/find/service.js';
+import type { FindPage } from '../../../src/find/answers.js';
 import { Running } from '../../server/running.js';
 import {
   type EmbedderServer,

@@ -150,7 +150,13 @@ describe.each(['lmdb', 'rocksdb'] as const)('the search index on %s', (engine) =
   it('is made again by reindex, which two callers share', async () => {
     before = await seen(stoa);
     await plant((tx) => {
-      for (const family of [families.blocks, families.segments, families.dead, families.marks])
+      for (const family of [
+        families.blocks,
+        families.segments,
+        families.facts,
+        families.dead,
+        families.marks,
+      ])
         for (const { key } of rows(family)) tx.delete(family, key);
       for (const { key } of rows(families.catalogs)) tx.delete(families.catalogs, key);
     });

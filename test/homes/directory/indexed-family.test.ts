@@ -2,7 +2,7 @@
 import { afterAll, beforeEach, expect, it } from 'vitest';
 import { inspectIndexRow, inspectRows } from '../../../src/homes/directory/doctor/indexes.js';
 import { IndexedFamily } from '../../../src/homes/directory/indexed-family.js';
-import type { Damage } from '../../../src/homes/directory/kernel/inspect/doctor.js';
+import { type Damage, ExaminedRow } from '../../../src/homes/directory/kernel/inspect/damage.js';
 import type { Store } from '../../../src/homes/directory/kernel/store.js';
 import { items, openStore, others, removeDirectories } from './kernel/open-store.js';
 
@@ -79,7 +79,8 @@ it('doctor finds a missing row, a wrong value and a row of no record by the same
     for (const { applyRepair } of inspectRows(tx, notes.rowsOf(first), 'the note a')) applyRepair?.(tx);
   });
   expect(rows()).toEqual(['tag:blue:a ', 'tag:red:a ', 'topic:x:a a']);
-  const stale = { key: key('topic:y:a'), value: key('a') };
-  expect(found(inspectIndexRow(others, stale, notes.rowsOf(first), 'note'))).toEqual(['duplicate topic:y:a']);
-  expect(found(inspectIndexRow(others, stale, undefined, 'note'))).toEqual(['dangling topic:y:a']);
+  const entry = { key: key('topic:y:a'), value: key('a') };
+  const stale = new ExaminedRow(others, entry, { reader: store, store, pass: {} });
+  expect(found(inspectIndexRow(stale, notes.rowsOf(first), 'note'))).toEqual(['duplicate topic:y:a']);
+  expect(found(inspectIndexRow(stale, undefined, 'note'))).toEqual(['dangling topic:y:a']);
 });

@@ -90,6 +90,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     // Written in the background, when enough entries wait.
     findFamilies.segments,
     findFamilies.catalogs,
+    findFamilies.facts,
     findFamilies.dead,
     findFamilies.blocks,
     // Only of documents in a store beside the directory.

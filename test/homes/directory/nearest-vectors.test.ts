@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { checkedVectors } from '../../../src/find/vectors/embedder.js';
 import { cosineOf, scoreOf } from '../../../src/find/vectors/similarity.js';
-import type { FindPage } from '../../../src/find/service.js';
+import type { FindPage } from '../../../src/find/answers.js';
 import type { StoaOptions } from '../../../src/index.js';
 import { Running } from '../../server/running.js';
 import { dimensions, vectorOf } from '../../servers/embedder.js';

@@ -1,10 +1,7 @@
 /** The tables of a migrated database can be distributed by owner: primary keys begin with the owner. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import {
-  type PostgresSql,
-  closePostgres,
-  openPostgres,
-} from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, listText } from '../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { sharedHome } from '../../servers/shared.js';
 
@@ -46,6 +43,26 @@ it('the primary key of every table that has an owner begins with the owner', asy
   expect(owned.length).toBeGreaterThan(20);
   const others = owned.filter(({ first }) => first === null || !owners.includes(first));
   expect(others.map(({ name }) => name).toSorted()).toEqual(Object.keys(exceptions));
+});
+
+it('unique indexes and foreign keys between such tables contain the owner too', async () => {
+  const others = await sql.unsafe<{ name: string }[]>(
+    `WITH keyed AS (
+        SELECT c.oid, a.attname::text AS owner FROM pg_class c
+          JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+          WHERE n.nspname NOT IN ('pg_catalog', 'pg_toast') AND a.attname = ANY($1::text[]))
+      SELECT i.indexrelid::regclass::text AS name FROM pg_index i JOIN keyed ON keyed.oid = i.indrelid
+        WHERE i.indisunique AND NOT EXISTS (SELECT FROM pg_attribute a
+          WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attname = keyed.owner)
+      UNION ALL SELECT f.conname::text FROM pg_constraint f
+        JOIN keyed ON keyed.oid = f.conrelid JOIN keyed referred ON referred.oid = f.confrelid
+        WHERE f.contype = 'f' AND NOT EXISTS (SELECT FROM pg_attribute a
+          WHERE a.attrelid = f.conrelid AND a.attnum = ANY (f.conkey) AND a.attname = keyed.owner)`,
+    [listText(owners)],
+  );
+  // An identity is on one node, as are the keys that the server keeps for it.
+  expect(others.map(({ name }) => name)).toEqual(['messaging.kept_agents_agent_id_key']);
 });
 
 it('the tables of the registry are in its own schema', async () => {

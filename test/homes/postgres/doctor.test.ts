@@ -1,11 +1,8 @@
 /** What `stoa doctor` finds and repairs in the tables of PostgreSQL. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
-import {
-  type PostgresSql,
-  closePostgres,
-  openPostgres,
-} from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql } from '../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { examine } from '../../../src/homes/postgres/doctor/doctor.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { sharedHome } from '../../servers/shared.js';

@@ -8,7 +8,8 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
-import { openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { globalRoomId } from '../../../src/messaging/identities/uuid.js';
 import { roomy } from '../../messaging/kit.js';
@@ -18,7 +19,7 @@ import { start as startRedis } from '../../servers/redis.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { noteServer, sharedKeys } from '../../servers/shared.js';
 import { publicRoom } from '../../messaging/public-room.js';
-import { eventually } from '../../until.js';
+import { eventually, until } from '../../until.js';
 
 const ada = operatorCaller('ada', 'writer');
 const writersCount = 6;
@@ -29,6 +30,9 @@ let postgres: PostgresServer;
 let redis: HaltingServer;
 let [postgresGate, redisGate]: Gate[] = [];
 let stoa: Stoa;
+/** How long each message to the databases takes. */
+let delayMs = 0;
+const hold = (): Promise<void> | undefined => (delayMs === 0 ? undefined : sleep(delayMs));
 
 beforeAll(async () => {
   [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
@@ -39,7 +43,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 beforeEach(async () => {
-  [postgresGate, redisGate] = [await startGate(postgres.url), await startGate(redis.url)];
+  [postgresGate, redisGate] = [await startGate(postgres.url, { hold }), await startGate(redis.url, { hold })];
   stoa = await openStoa({
     postgres: postgresGate.url,
     redis: redisGate.url,
@@ -196,6 +200,29 @@ describe('PostgreSQL', () => {
   });
 });
 
+it('an outage of PostgreSQL is reported once by what runs all the time', async () => {
+  const abouts: string[] = [];
+  const gate = await startGate(postgres.url);
+  const other = await openStoa({
+    postgres: gate.url,
+    redis: redis.url,
+    secretKeys: sharedKeys,
+    onError: (_error, about) => void abouts.push(about),
+  });
+  const about = 'listening for removed tokens';
+  try {
+    await gate.close();
+    await until(() => abouts.includes(about));
+    const [fromMs, beatsMs] = [performance.now(), 1_500];
+    await until(() => performance.now() > fromMs + beatsMs);
+    expect(abouts.filter((each) => each === about)).toHaveLength(1);
+  } finally {
+    await gate.open();
+    await other.close();
+    await gate.close();
+  }
+});
+
 /** What a caller reads; nothing of the driver's words. */
 const redisSentences = [
   'Redis is not reachable.',
@@ -248,7 +275,9 @@ describe('Redis', () => {
       expect([...codes]).toContain(fault?.code);
       // Redis can also be late on a busy machine.
       expect([...codes].filter((code) => code !== fault?.code && code !== unknown)).toEqual([]);
-      for (const sentence of sentences) expect(redisSentences).toContain(sentence);
+      // So can PostgreSQL.
+      for (const sentence of sentences)
+        if (!sentence.startsWith('PostgreSQL ended a statement')) expect(redisSentences).toContain(sentence);
       const stands = await said();
       for (const [body, outcome] of outcomes) {
         if (outcome === 'accepted') expect(stands.get(body), body).toBe(1);
@@ -257,4 +286,28 @@ describe('Redis', () => {
       }
     },
   );
+});
+
+const accepted = ({ outcomes }: Load): string[] =>
+  [...outcomes].flatMap(([name, outcome]) => (outcome === 'accepted' ? [name] : []));
+
+const slowly = async ({ outcomes }: Load): Promise<void> => {
+  const before = outcomes.size;
+  delayMs = 40;
+  await until(() => outcomes.size > before + 30);
+  delayMs = 0;
+};
+
+describe('a slow network to both', () => {
+  afterEach(() => {
+    delayMs = 0;
+  });
+
+  it('delays writes and posts, and those that are accepted happen once', async () => {
+    for (const key of accepted(await during(slowly, increment)))
+      expect(await stoa.data.get(ada, 'n', key), key).toBe(1);
+    const bodies = accepted(await during(slowly, post));
+    const stands = await said();
+    for (const body of bodies) expect(stands.get(body), body).toBe(1);
+  });
 });

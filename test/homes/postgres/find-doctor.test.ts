@@ -1,12 +1,8 @@
 /** What `stoa doctor` finds in the search index in PostgreSQL, and what `stoa reindex` makes of it. */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import {
-  type PostgresSql,
-  closePostgres,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../src/homes/postgres/database/transaction.js';
 import type { PostgresFind } from '../../../src/homes/postgres/find/find.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { ada, expectMended, fillIndex, findings, seen } from '../../find/index-at-work.js';

@@ -5,9 +5,12 @@ import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { type FindBench, findConformance, searchOf } from '../../../src/find/conformance/index.js';
 import { lockKeySql } from '../../../src/homes/postgres/database/advisory-locks.js';
-import { type PostgresSql, query, transaction } from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { transaction } from '../../../src/homes/postgres/database/transaction.js';
 import { PostgresFind } from '../../../src/homes/postgres/find/find.js';
+import type { IndexAnswer } from '../../../src/find/port.js';
 import { sharedPostgres } from '../../servers/shared.js';
+import { until } from '../../until.js';
 import { openData } from './open-domains.js';
 
 /** These searches are over documents only. */
@@ -20,6 +23,10 @@ const limits = limitsWith({ findWaitingMax: 256 });
 let skewMs = 0;
 const nowMs = (): number => Date.now() + skewMs;
 const closing: (() => Promise<void>)[] = [];
+
+function keysIn({ entries }: IndexAnswer): string[] {
+  return entries.map(({ name }) => name.id);
+}
 
 async function server(url: string, isOnlyRead = false): Promise<FindBench & { sql: PostgresSql }> {
   const { port, writer, base } = await openData(url, { limits, nowMs });
@@ -98,6 +105,33 @@ it('finds what a user wrote, however many messages wait', async () => {
   } finally {
     await query(sql, "DELETE FROM find.marks WHERE owner = ''");
     for (const close of closing.splice(-2)) await close();
+  }
+});
+
+it('says that it has not read all of 26,000 waiting documents, and files them for the next searches', async () => {
+  const { url: shared } = await sharedPostgres();
+  const [reading, filing] = [await server(shared, true), await server(shared)];
+  const count = 26_000;
+  try {
+    await query(
+      reading.sql,
+      `INSERT INTO agent_data_store (_id, "userId", namespace, key, value)
+        SELECT 'crowd' || number, 'crowd', 'n', 'k' || number, json_build_object('text', 'otter ' ||
+            CASE number WHEN 1 THEN 'earliest' WHEN ${count} THEN 'latest' ELSE 'other' END)
+          FROM generate_series(1, ${count}) AS number`,
+    );
+    const search = (text: string) => searchOf(text, 'crowd', null, nowMs());
+    // This server files nothing, so it reads what waits.
+    const part = await reading.find.search(search('earliest'));
+    expect([keysIn(part), part.isComplete]).toEqual([['k1'], false]);
+    expect(part.statistics.entries).toBeLessThan(count);
+    await until(async () => (await filing.find.search(search('otter'))).isComplete);
+    for (const { find } of [filing, reading]) {
+      const all = await find.search(search('latest'));
+      expect([keysIn(all), all.isComplete, all.statistics.entries]).toEqual([[`k${count}`], true, count]);
+    }
+  } finally {
+    for (const close of closing.splice(-4)) await close();
   }
 });
 

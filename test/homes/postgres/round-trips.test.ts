@@ -7,12 +7,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { DataService } from '../../../src/datastore/service.js';
-import {
-  type PostgresSql,
-  closePostgres,
-  openPostgres,
-  query,
-} from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
 import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { dataMigrations } from '../../../src/homes/postgres/datastore/sql.js';

@@ -3,7 +3,8 @@
  * for anything.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type PostgresSql, openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { start as startPostgres } from '../../servers/postgres.js';

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../src/homes/postgres/database/transaction.js';
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { ReadyWaiters } from '../../../src/workspaces/tasks/ready-waiters.js';

@@ -13,6 +13,7 @@ import { dropTable, dynamodb, getNative, putNative } from './table.js';
 const table = uniqueName('documents');
 const caller = operatorCaller('user_123', 'agent');
 const opened: DynamodbDataStore[] = [];
+const services: DataService[] = [];
 let endpoint: string;
 let data: DataService;
 
@@ -20,7 +21,9 @@ async function open(overrides: Partial<Limits> = {}): Promise<DataService> {
   const limits = limitsWith(overrides);
   const port = await openDynamodbDataStore(new URL(dynamodb(endpoint, table)), { limits, nowMs: Date.now });
   opened.push(port);
-  return dataOver({ port, limits });
+  const service = dataOver({ port, limits });
+  services.push(service);
+  return service;
 }
 
 beforeAll(async () => {
@@ -28,7 +31,7 @@ beforeAll(async () => {
   data = await open({ foreignDocumentsSeconds: 0 });
 });
 afterAll(async () => {
-  for (const store of opened) await store.close();
+  for (const service of services) await service.close();
   await dropTable(endpoint, table);
 });
 

@@ -24,6 +24,7 @@ export function operationOf(target: string): string {
 export function useFaultyDynamodb() {
   let proxy: FaultyProxy;
   const opened: DynamodbDataStore[] = [];
+  const services: DataService[] = [];
   const table = uniqueName('faults');
 
   beforeAll(async () => {
@@ -32,7 +33,7 @@ export function useFaultyDynamodb() {
   });
   afterEach(() => proxy.heal());
   afterAll(async () => {
-    for (const store of opened) await store.close();
+    for (const service of services) await service.close();
     for (const name of [table, `${table}_namespaces`]) await dropTable(proxy.url, name);
     await proxy.stop();
   });
@@ -45,7 +46,9 @@ export function useFaultyDynamodb() {
     const limits = limitsWith({ backendDelayMsMax: 20, ...overrides });
     const port = await openDynamodbDataStore(new URL(dynamodb(proxy.url, name)), { limits, nowMs: Date.now });
     opened.push(port);
-    return dataOver({ port, limits, ...(onError && { onError }) });
+    const service = dataOver({ port, limits, ...(onError && { onError }) });
+    services.push(service);
+    return service;
   }
 
   return {

@@ -57,7 +57,7 @@ export function DocumentEditor({ document: found, onDone }: { document: DataDocu
                 setConflict(undefined);
               }}
             >
-              Take the stored one
+              Keep the stored value
             </Button>
             <Button
               kind="danger"
@@ -67,7 +67,7 @@ export function DocumentEditor({ document: found, onDone }: { document: DataDocu
                 void save(conflict.version);
               }}
             >
-              Write mine over it
+              Overwrite with mine
             </Button>
           </div>
         </div>

@@ -29,7 +29,7 @@ export function NewestDocuments({ isEmpty }: { isEmpty: boolean }) {
   if (newest.length === 0)
     return (
       <Empty
-        title={isEmpty ? 'No documents yet' : 'No documents were written lately'}
+        title={isEmpty ? 'No documents yet' : 'No documents were written recently'}
         command={`stoa data set greeting hello${userFlag(view)}`}
       >
         {isEmpty
@@ -38,8 +38,8 @@ export function NewestDocuments({ isEmpty }: { isEmpty: boolean }) {
       </Empty>
     );
   return (
-    <section class="newest" aria-label="Written last">
-      <h2>Written last</h2>
+    <section class="newest" aria-label="Last written">
+      <h2>Last written</h2>
       <ul data-list>
         {newest.map((change) => (
           <li key={change.id}>

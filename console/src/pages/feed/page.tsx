@@ -125,7 +125,7 @@ export function FeedPage() {
   );
 }
 
-/** Whoever filters by words finds new identities too. */
+/** A filter by words also finds new identities. */
 function isChosen({ domain, kind }: ChangeItem, chosen: string, words: string): boolean {
   if (chosen === '') return kind !== 'identity.registered' || words !== '';
   return chosen === everything || domain === chosen;

@@ -72,7 +72,7 @@ export function AgentDrawer(props: {
           <LeaseLeft agent={agent} />
         </Field>
         {agent.lease === null ? null : (
-          <Field name="Held at">
+          <Field name="Lease holder">
             {visible(agent.lease.holder)}, fence {agent.lease.fence}
           </Field>
         )}
@@ -162,7 +162,7 @@ function History({ id }: { id: string }) {
         ))}
       </ol>
       {stored.value !== undefined && items.length === 0 ? (
-        <p class="muted">The change feed has nothing about this agent any more.</p>
+        <p class="muted">The change feed no longer has changes of this agent.</p>
       ) : null}
       {stored.value?.isComplete === false ? (
         <p class="muted">Older changes exist and are not shown.</p>

@@ -157,7 +157,7 @@ function TaskLinks({ tasks, empty }: { tasks: readonly ListedTask[]; empty: stri
 }
 
 function AgentLinks({ agents }: { agents: readonly AgentAnswer[] }) {
-  if (agents.length === 0) return <p class="muted">Every agent that should be here is here.</p>;
+  if (agents.length === 0) return <p class="muted">No agent is lost.</p>;
   return (
     <ul>
       {agents.slice(0, listedMax).map((agent) => (

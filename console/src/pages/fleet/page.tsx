@@ -87,7 +87,7 @@ export function FleetPage() {
               empty={
                 wanted === '' ? (
                   <Empty title="No agents yet" command={`stoa agents create scout${userFlag(view)}`}>
-                    An agent appears here when it is created, also by its first heartbeat through the SDK.
+                    An agent appears here with its first write, or when it is created.
                   </Empty>
                 ) : (
                   <Empty title={`No agent matches “${wanted}”`}>Try another word, or clear the filter.</Empty>
@@ -128,7 +128,7 @@ function ColumnNames() {
   return (
     <div class="fleet-columns" aria-hidden="true">
       <span>Agent</span>
-      <span>Lease, held at</span>
+      <span>Lease, holder</span>
       <span>Working on</span>
       <span>Since</span>
       <span>Waits for</span>

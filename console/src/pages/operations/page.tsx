@@ -107,7 +107,7 @@ function Health({ status }: { status: ServerStatus }) {
 }
 
 function Servers({ status }: { status: ServerStatus }) {
-  if (status.servers.length === 0) return <p class="muted">One server has this home to itself.</p>;
+  if (status.servers.length === 0) return <p class="muted">This home has one server.</p>;
   return (
     <div class="table" tabIndex={0} role="region" aria-label="Servers">
       <table>

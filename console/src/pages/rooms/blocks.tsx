@@ -18,7 +18,7 @@ export function Blocks() {
     attempt(async () => {
       await view.stoa.admin.blocks.delete({ ip });
       blocks.reload();
-    }, `${ip} may call again.`);
+    }, `${ip} is no longer blocked.`);
   return (
     <div class="room">
       <p class="key-count muted">

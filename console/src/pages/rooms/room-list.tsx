@@ -45,7 +45,7 @@ export function RoomList({ loaded, chosen }: { loaded: Loaded<RoomPage>; chosen:
       <ul>{own.map(entry)}</ul>
       {open.length === 0 ? null : <h2>Public rooms</h2>}
       <ul>{open.map(entry)}</ul>
-      <h2>Beside rooms</h2>
+      <h2>Other</h2>
       <ul>
         <Entry to="direct" isChosen={chosen === 'direct'}>
           Direct messages

@@ -42,7 +42,7 @@ export function Room({ room }: { room: string }) {
             <Loading />
           ) : (
             <Empty
-              title="Nobody has said anything here"
+              title="No messages yet"
               command={`stoa post ${quoted(name ?? room)} "hello"${userFlag(view)}`}
             />
           )}
@@ -176,7 +176,7 @@ function PostBox({
       <textarea
         rows={2}
         aria-label="Message"
-        placeholder="Say something as yourself; the server signs it. Ctrl+Enter posts."
+        placeholder="Post as yourself; the server signs the message. Ctrl+Enter posts."
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {

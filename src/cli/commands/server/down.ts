@@ -16,9 +16,7 @@ export const down: Action = async ({ output, globals, settings }) => {
     throw new StoaError(
       'invalid_request',
       'The command names a server by --url or --postgres. stoa down finds a server by its data directory.',
-      {
-        fix: 'Leave out --url and --postgres; stop a server on PostgreSQL with a signal: kill PID.',
-      },
+      { fix: 'Leave out --url and --postgres; stop a server on PostgreSQL with a signal: kill PID.' },
     );
   const directory = resolve(config.data);
   const owner = await readLock(directory);

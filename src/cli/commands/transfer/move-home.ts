@@ -134,9 +134,7 @@ async function openSide(
 async function requireSource(request: MoveRequest): Promise<void> {
   const { from, config } = request;
   if (!(await hasHome(request, from, 'from')))
-    throw new StoaError('not_found', `There is no Stoa at ${nameOf(from)}.`, {
-      fix: 'Check --from.',
-    });
+    throw new StoaError('not_found', `There is no Stoa at ${nameOf(from)}.`, { fix: 'Check --from.' });
   if (from.kind === 'directory' && config.secretKeys === null && !existsSync(join(from.path, keyFileName)))
     throw new StoaError('invalid_config', `${from.path} has no key file (${keyFileName}).`, {
       fix: 'Set STOA_SECRET_KEYS to the keys that its servers were started with.',

@@ -27,9 +27,7 @@ export const move: Action = async ({ output, settings }, _args, options) => {
     throw new StoaError(
       'invalid_request',
       '--state is set, but a move between homes notes its progress in the target.',
-      {
-        fix: 'Leave --state out. The same command continues an interrupted move.',
-      },
+      { fix: 'Leave --state out. The same command continues an interrupted move.' },
     );
   const { moveStoa } = await import('./move-home.js');
   return moveStoa({ output, config, from, to, dryRun });
@@ -58,17 +56,13 @@ function placeOf(options: Options, names: { place: 'from' | 'to'; redis: 'fromRe
     throw new StoaError(
       'invalid_request',
       `${flag} is missing: ${withoutPassword(place)} needs the Redis beside it.`,
-      {
-        fix: `Add ${flag} with its redis:// URL.`,
-      },
+      { fix: `Add ${flag} with its redis:// URL.` },
     );
   if (!isPostgres && redis !== undefined)
     throw new StoaError(
       'invalid_request',
       `${flag} is set, but --${names.place} is not PostgreSQL (${withoutPassword(place)}).`,
-      {
-        fix: `Leave ${flag} out.`,
-      },
+      { fix: `Leave ${flag} out.` },
     );
   if (isPostgres && redis !== undefined) return { kind: 'postgres', postgres: place, redis };
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(place);

@@ -5,6 +5,7 @@ export const findLimits = {
   findItemsDefault: { default: 10, positive: true, about: 'Results of a search that asks for no number.' },
   findItemsMax: { default: 100, positive: true, about: 'Results on one page of a search.' },
   findQueryBytesMax: { default: 2_048, positive: true, about: 'Bytes in the words of a search.' },
+  findPhrasesMax: { default: 32, positive: true, about: 'Phrases and excluded words of a search.' },
   findFilterBytesMax: { default: 16 * 1024, positive: true, about: 'Bytes of a filter as JSON.' },
   findFilterFieldsMax: { default: 32, positive: true, about: 'Conditions in a filter.' },
   findDocumentsExaminedMax: {

@@ -23,6 +23,13 @@ export const serverLimits = {
     about: 'Seconds that running requests get to finish when the server stops.',
   },
   bodyBytesMax: { default: 17 * 1024 * 1024, positive: true, about: 'Bytes in a request body.' },
+  bodiesBytesMax: {
+    default: 256 * 1024 * 1024,
+    positive: true,
+    about:
+      'Bytes of all request bodies in memory. Beyond it, the connection whose body has been arriving longest is ' +
+      'closed, and a request is refused while the bodies of running requests alone are as large.',
+  },
   fieldErrorsMax: { default: 100, positive: true, about: 'Invalid fields listed in one error.' },
   jsonDepthMax: { default: 200, about: 'Nesting levels in a JSON body.' },
   jsonValuesMax: {
@@ -44,6 +51,13 @@ export const serverLimits = {
     default: 1_000,
     positive: true,
     about: 'Items on a page of a list. A higher limit in a request is lowered to this.',
+  },
+  pagesAtOnceMax: {
+    default: 8,
+    positive: true,
+    about:
+      'Pages of documents, of tasks and of search results, and batches of reads, that are made at the same time, of ' +
+      'each kind. Others wait, and users take turns.',
   },
   headerBytesMax: { default: 16 * 1024, positive: true, about: 'Bytes in the headers of a request.' },
   requestSecondsMax: {

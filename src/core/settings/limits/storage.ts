@@ -5,7 +5,8 @@ export const storageLimits = {
   redoBytesMax: {
     default: 1024 * 1024 * 1024,
     setting: true,
-    about: 'Bytes of redo log to keep. Older entries are dropped even if no backup has them.',
+    about:
+      'Bytes of redo log to keep. Older entries are dropped even if no backup has them. The log begins with the first full backup.',
   },
   backendRequestSecondsMax: {
     default: 10,

@@ -2,6 +2,7 @@
 import type { DocumentRecord, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { DataCapabilities, DataPort, KeyRange } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
+import { readUpTo } from '../../../datastore/documents/bounded-reads.js';
 import type { Entry, RangeOptions } from '../kernel/engine.js';
 import { keyAfterPrefix, keyBytesMax, prefixRange } from '../kernel/engine.js';
 import { keptBytes } from '../kept-answers.js';
@@ -82,7 +83,8 @@ export class DirectoryDataStore implements DataPort {
     return { valueJson: valueJsonOf(store, rowKey, row), accessCount: 0 };
   };
 
-  readonly getMany: DataPort['getMany'] = (scope, keys) => keys.map((key) => this.get(scope, key));
+  readonly getMany: DataPort['getMany'] = (scope, keys, bytesMax = Infinity) =>
+    readUpTo(bytesMax, keys, (key) => this.get(scope, key));
 
   readonly write: DataPort['write'] = (scope, batch) =>
     step(this.#storeOf(scope), (tx) => this.verbs.write(tx, scope, batch));

@@ -10,29 +10,32 @@ import {
   isApart,
   namesOf,
 } from './rows.js';
+import type { RowDecoders } from '../kernel/inspect/kernel-rows.js';
 import { decodeSettings } from './settings.js';
 
-/** Undefined for a family of another domain. */
-export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {
-  const user = key.toString('hex', 0, 32);
-  switch (family) {
-    case dataFamilies.documents:
-      return documentOf(key, value);
-    case dataFamilies.values:
-      return { user, ...namesOf(key), sizeBytes: value.length };
-    case dataFamilies.access:
-      return { user, ...namesOf(key), ...decodeAccess(value) };
-    case dataFamilies.namespaces:
-      return { user, namespace: key.toString('utf8', 32), ...decodeNamespace(value) };
-    case dataFamilies.agents:
-      return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
-    case dataFamilies.settings:
-      return decodeSettings(value);
-    case dataFamilies.usage:
-      return { user, ...decodeUsage(value) };
-    default:
-      return undefined;
-  }
+export const dataRows: RowDecoders = {
+  [dataFamilies.documents]: documentOf,
+  [dataFamilies.values]: (key, value) => ({ ...namedRow(key), sizeBytes: value.length }),
+  [dataFamilies.access]: (key, value) => ({ ...namedRow(key), ...decodeAccess(value) }),
+  [dataFamilies.namespaces]: (key, value) => ({
+    user: userOf(key),
+    namespace: key.toString('utf8', 32),
+    ...decodeNamespace(value),
+  }),
+  [dataFamilies.agents]: (key) => {
+    const { user, namespace, key: agent } = namedRow(key);
+    return { user, namespace, agent };
+  },
+  [dataFamilies.settings]: (_key, value) => decodeSettings(value),
+  [dataFamilies.usage]: (key, value) => ({ user: userOf(key), ...decodeUsage(value) }),
+};
+
+function userOf(key: Buffer): string {
+  return key.toString('hex', 0, 32);
+}
+
+function namedRow(key: Buffer): { user: string; namespace: string; key: string } {
+  return { user: userOf(key), ...namesOf(key) };
 }
 
 /** Without the value if it has its own row. */

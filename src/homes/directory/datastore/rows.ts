@@ -144,9 +144,7 @@ export function expiresAtMsOf(row: Buffer): number {
     throw new StoaError(
       'newer_data',
       `A document has format ${row[0]}. This program reads format ${format}.`,
-      {
-        fix: 'Use the version of Stoa that wrote the document.',
-      },
+      { fix: 'Use the version of Stoa that wrote the document.' },
     );
   return row.readDoubleBE(2);
 }
@@ -158,6 +156,11 @@ export function isLiveRow(row: Buffer, nowMs: number): boolean {
 
 export function isApart(row: Buffer): boolean {
   return ((row[1] ?? 0) & apartFlag) !== 0;
+}
+
+/** Whether the document has no words in the index, or none once its mark is filed. */
+export function isUnindexed(row: Buffer): boolean {
+  return ((row[1] ?? 0) & unindexedFlag) !== 0;
 }
 
 /** Whether two rows of a document have the same expiry, and the same value in themselves. */
@@ -182,9 +185,7 @@ export function valueJsonOf(reader: Reader, rowKey: Buffer, row: Buffer): string
   throw new StoaError(
     'invalid_data',
     `The value of the document "${namesOf(rowKey).key}" is missing in the database.`,
-    {
-      fix: 'Restore a backup into a new directory, or delete the document.',
-    },
+    { fix: 'Restore a backup into a new directory, or delete the document.' },
   );
 }
 
@@ -256,7 +257,7 @@ function recordOf(namespace: string, key: string, row: Buffer, head: Head, value
     lastAccessedAt,
     version,
     expiresAt: expiresAtMs === 0 ? null : expiryOfMs(expiresAtMs),
-    ...(((row[1] ?? 0) & unindexedFlag) !== 0 && { indexed: false }),
+    ...(isUnindexed(row) && { indexed: false }),
   };
 }
 

@@ -9,6 +9,7 @@ import {
   namespaceCleared,
 } from '../../../datastore/changes.js';
 import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/documents/merge-document.js';
+import { readUpTo } from '../../../datastore/documents/bounded-reads.js';
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type {
   AccessRead,
@@ -51,6 +52,7 @@ import {
   hasSameValue,
   isApart,
   isLiveRow,
+  isUnindexed,
   namespaceKey,
   namesOf,
   noUsage,
@@ -129,7 +131,9 @@ export class DataVerbs {
     return {
       sets: batch.sets.map((write) => this.set(tx, scope, write)),
       deletes: batch.deletes.map((removal) => this.delete(tx, scope, removal)),
-      read: batch.gets.flatMap((key) => this.get(tx, scope, key) ?? []),
+      read: readUpTo(this.#limits.dataBatchBytesMax, batch.gets, (key) => this.get(tx, scope, key)).filter(
+        (record) => record !== undefined,
+      ),
     };
   }
 
@@ -245,9 +249,13 @@ export class DataVerbs {
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
     this.#reschedule(tx, rowKey, before?.row, row);
     const { index, embed } = readSettings(tx, namespaceKey(scope));
-    if (index && hasSameWords(before, row, record))
-      putChange(tx, documentMarkKey(rowKey), documentFacts(record));
-    else if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
+    // The index has no words of a document that was written without them, so there is nothing to take out either.
+    const concernsIndex = !isUnindexed(row) || (before !== undefined && !isUnindexed(before.row));
+    if (concernsIndex && (index || hasWords(tx, scope))) {
+      const mark = documentMarkKey(rowKey);
+      if (index && hasSameWords(before, row, record)) putChange(tx, mark, documentFacts(record));
+      else putMark(tx, mark);
+    }
     if (embed) waitForVector(tx, rowKey);
     return sizeBytes;
   }
@@ -260,7 +268,7 @@ export class DataVerbs {
     this.#forgetReads(tx, rowKey);
     this.#reschedule(tx, rowKey, row, undefined);
     const { index, embed } = readSettings(tx, namespaceKey(scope));
-    if (index || hasWords(tx, scope)) putMark(tx, documentMarkKey(rowKey));
+    if (!isUnindexed(row) && (index || hasWords(tx, scope))) putMark(tx, documentMarkKey(rowKey));
     if (embed) removeVector(tx, rowKey);
   }
 

@@ -2,27 +2,15 @@
  * What `stoa doctor` checks of the data store: large values, reads, timers, the agents of namespaces, and the
  * counts of namespaces and users.
  */
-import { messageOf } from '../../../core/errors.js';
-import type { DocumentRecord } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
 import { msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
-import {
-  type Check,
-  type Damage,
-  type Found,
-  beyondRepair,
-  missingRow,
-  surplusRow,
-  wrongRow,
-  eachRow,
-  type turn,
-} from '../kernel/inspect/doctor.js';
-import { type Entry, type RangeOptions, prefixRange } from '../kernel/engine.js';
+import { type Damage, type ExaminedRow, damageAt, missingRow } from '../kernel/inspect/damage.js';
+import { type Check, type Found, eachRow, type turn } from '../kernel/inspect/doctor.js';
+import { type RangeOptions, prefixRange } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
 import {
-  type AccessRow,
   type NamespaceRow,
   dataFamilies as families,
   decodeAccess,
@@ -38,6 +26,7 @@ import {
   noUsage,
   sizeOfRow,
 } from '../datastore/rows.js';
+import { readable } from './indexes.js';
 import { inspectTimer } from './timers.js';
 
 const userBytes = 32;
@@ -47,16 +36,10 @@ const countBytes = 24;
 export function dataChecks(): Check[] {
   const tallies = new NamespaceTallies();
   return [
-    {
-      family: families.documents,
-      inspect: (reader, entry, store) => inspectDocument(tallies, reader, entry, store),
-    },
+    { family: families.documents, inspect: (row) => inspectDocument(tallies, row) },
     { family: families.values, inspect: inspectValue },
     { family: families.access, inspect: inspectAccess },
-    {
-      family: families.namespaces,
-      inspect: (reader, entry, store) => inspectNamespace(tallies, reader, entry, store),
-    },
+    { family: families.namespaces, inspect: (row) => inspectNamespace(tallies, row) },
     { family: families.usage, inspect: inspectUsage },
     { family: families.agents, inspect: inspectAgent },
   ];
@@ -88,41 +71,22 @@ class NamespaceTallies {
   }
 }
 
-function* inspectDocument(
-  tallies: NamespaceTallies,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Found> {
-  let record: DocumentRecord;
-  try {
-    record = decodeDocument(key, value, '');
-    tallies.add(store, key, sizeOfRow(value));
-  } catch (error) {
-    yield beyondRepair(
-      families.documents,
-      key,
-      'unreadable',
-      `The document cannot be read: ${messageOf(error)}.`,
-    );
-    return;
-  }
+function* inspectDocument(tallies: NamespaceTallies, row: ExaminedRow): Generator<Found> {
+  const { reader, store, key, value } = row;
+  const record = decodeDocument(key, value, '');
+  tallies.add(store, key, sizeOfRow(value));
   if (!userKey(record.userId).equals(key.subarray(0, userBytes)))
-    yield beyondRepair(
-      families.documents,
-      key,
-      'wrong',
-      'The user in the document differs from the user in its key.',
-    );
+    yield row.beyondRepair('The user in the document differs from the user in its key.');
   const stored = isApart(value) ? reader.get(families.values, key) : Buffer.from(inlineValue(value));
   if (stored === undefined)
-    yield beyondRepair(families.values, key, 'missing', 'The value of a document is missing.');
+    yield damageAt(families.values, key, 'missing', 'The value of a document is missing.', null);
   else if (stored.length !== sizeOfRow(value))
-    yield beyondRepair(
+    yield damageAt(
       isApart(value) ? families.values : families.documents,
       key,
       'wrong',
       `The value of a document has ${stored.length} bytes. Expected ${sizeOfRow(value)}.`,
+      null,
     );
   for (const agent of new Set([record.createdByAgent, record.updatedByAgent, record.lastAccessedByAgent]))
     yield* inspectWorked(reader, key, agent);
@@ -138,56 +102,32 @@ function* inspectDocument(
   if (
     reader.get(families.namespaces, namespace) === undefined &&
     firstOf(reader, namespace)?.equals(key) === true
-  ) {
-    const row = yield* counted(reader, namespace);
+  )
     yield missingRow(
       families.namespaces,
       namespace,
       'The namespace of a document is missing in the list of namespaces.',
-      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(row)),
+      encodeNamespace(yield* counted(reader, namespace)),
     );
-  }
 }
 
-function* inspectValue(reader: Reader, { key }: Entry): Generator<Damage> {
-  const document = reader.get(families.documents, key);
-  if (document === undefined)
-    yield surplusRow(families.values, key, 'dangling', 'A value belongs to a document that does not exist.');
+function* inspectValue(row: ExaminedRow): Generator<Damage> {
+  const document = row.reader.get(families.documents, row.key);
+  if (document === undefined) yield row.dangling('A value belongs to a document that does not exist.');
   else if (!isApart(document))
-    yield surplusRow(
-      families.values,
-      key,
-      'duplicate',
-      'The value is stored twice: the row of the document contains it too.',
-    );
+    yield row.surplus('The value is stored twice: the row of the document contains it too.', 'duplicate');
 }
 
-function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectAccess(row: ExaminedRow): Generator<Damage> {
+  const { reader, key, value } = row;
   if (reader.get(families.documents, key) === undefined) {
-    yield surplusRow(
-      families.access,
-      key,
-      'dangling',
-      'Reads are stored for a document that does not exist.',
-    );
+    yield row.dangling('Reads are stored for a document that does not exist.');
     return;
   }
-  const access = readAccess(value);
-  if (typeof access === 'string')
-    yield {
-      ...surplusRow(families.access, key, 'wrong', `The stored reads of a document are invalid: ${access}.`),
-      kind: 'unreadable',
-    };
+  const access = readable(() => decodeAccess(value));
+  if (typeof access?.count !== 'number')
+    yield row.surplus('The stored reads of a document are invalid.', 'unreadable');
   else yield* inspectWorked(reader, key, access.agent);
-}
-
-function readAccess(value: Buffer): AccessRow | string {
-  try {
-    const access = decodeAccess(value);
-    return typeof access.count === 'number' ? access : 'they have no count';
-  } catch (error) {
-    return messageOf(error);
-  }
 }
 
 /** An agent that wrote or read a document must be in the list of agents of its namespace. */
@@ -199,7 +139,7 @@ function* inspectWorked(reader: Reader, document: Buffer, agent: string | null):
     families.agents,
     key,
     `The agent "${agent}" is missing in the list of agents of a namespace where it worked.`,
-    (tx) => tx.put(families.agents, key, Buffer.alloc(0)),
+    Buffer.alloc(0),
   );
 }
 
@@ -207,71 +147,55 @@ function* inspectWorked(reader: Reader, document: Buffer, agent: string | null):
  * An agent without documents still counts as an agent of the namespace, unless the user never stored
  * anything.
  */
-function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
+function* inspectAgent(row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
   if (key.indexOf(0, userBytes) <= userBytes) {
-    yield surplusRow(families.agents, key, 'wrong', 'The key does not name a namespace and an agent.');
+    yield row.surplus('The key does not name a namespace and an agent.');
     return;
   }
   const isKnown =
     reader.get(families.usage, key.subarray(0, userBytes)) !== undefined ||
     reader.get(families.namespaces, namespaceOf(key)) !== undefined;
-  if (!isKnown)
-    yield surplusRow(
-      families.agents,
-      key,
-      'dangling',
-      'The namespace belongs to a user without stored documents.',
-    );
+  if (!isKnown) yield row.dangling('The namespace belongs to a user without stored documents.');
 }
 
-function* inspectNamespace(
-  tallies: NamespaceTallies,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Found> {
+function* inspectNamespace(tallies: NamespaceTallies, row: ExaminedRow): Generator<Found> {
+  const { reader, store, key, value } = row;
   const user = key.subarray(0, userBytes);
-  if (reader.get(families.usage, user) === undefined) {
-    const usage = yield* summed(reader, user);
-    yield missingRow(families.usage, user, 'The usage row of a user is missing.', (tx) =>
-      tx.put(families.usage, user, encodeUsage(usage)),
+  if (reader.get(families.usage, user) === undefined)
+    yield missingRow(
+      families.usage,
+      user,
+      'The usage row of a user is missing.',
+      encodeUsage(yield* summed(reader, user)),
     );
-  }
   const stated = value.length === countBytes ? decodeNamespace(value) : undefined;
   if (stated !== undefined && tallies.agrees(store, key, stated)) return;
   const { count, sizeBytes, updatedAtMs } = yield* counted(reader, key);
   if (count === 0) {
-    yield surplusRow(families.namespaces, key, 'dangling', 'The namespace has no documents.');
+    yield row.dangling('The namespace has no documents.');
     return;
   }
   if (stated?.count === count && stated.sizeBytes === sizeBytes) return;
-  yield wrongRow(
-    families.namespaces,
-    key,
+  const right = encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs });
+  yield row.wrong(
     `The row of the namespace is wrong: the namespace has ${count} documents with ${sizeBytes} bytes.`,
-    (tx) =>
-      tx.put(
-        families.namespaces,
-        key,
-        encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs }),
-      ),
+    right,
   );
 }
 
-function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Found> {
-  const usage = yield* summed(reader, key);
-  const stated = value.length === countBytes ? decodeUsage(value) : undefined;
+function* inspectUsage(row: ExaminedRow): Generator<Found> {
+  const usage = yield* summed(row.reader, row.key);
+  const stated = row.value.length === countBytes ? decodeUsage(row.value) : undefined;
   if (
     stated?.documents === usage.documents &&
     stated.sizeBytes === usage.sizeBytes &&
     stated.namespaces === usage.namespaces
   )
     return;
-  yield wrongRow(
-    families.usage,
-    key,
+  yield row.wrong(
     `The usage row is wrong: the user has ${usage.documents} documents in ${usage.namespaces} namespaces.`,
-    (tx) => tx.put(families.usage, key, encodeUsage(usage)),
+    encodeUsage(usage),
   );
 }
 

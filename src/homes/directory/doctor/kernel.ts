@@ -1,12 +1,12 @@
 /** What `stoa doctor` checks in the kernel's own families: valid timers, and stored answers that expire. */
-import { messageOf } from '../../../core/errors.js';
-import { type Check, type Damage, surplusRow, wrongRow } from '../kernel/inspect/doctor.js';
-import type { Entry } from '../kernel/engine.js';
+import { type Damage, type ExaminedRow, surplusRow, wrongRow } from '../kernel/inspect/damage.js';
+import type { Check } from '../kernel/inspect/doctor.js';
 import { kernelFamilies as families } from '../kernel/families.js';
 import { keptAnswerTimer, putKeptBytes } from '../kept-answers.js';
 import { timerOf } from '../kernel/timers/timers.js';
 import type { Reader } from '../kernel/transaction.js';
 import { expiryTimer as dataTimer } from '../datastore/rows.js';
+import { readable } from './indexes.js';
 import { inspectTimer, isTimerKey } from './timers.js';
 import { expiryTimer as tokenTimer } from '../identity/identity.js';
 import { expiryTimers as messagingTimers } from '../messaging/retention-timers.js';
@@ -36,24 +36,16 @@ export const kernelChecks: readonly Check[] = [
   { family: families.timers, inspect: inspectTimerRow },
 ];
 
-/** An unreadable answer would refuse its key forever, although the caller may repeat the request. */
-function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  let expiresAtMs: unknown;
-  try {
-    ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
-  } catch (error) {
-    yield {
-      ...surplusRow(families.idempotency, key, 'wrong', `A stored answer is not JSON: ${messageOf(error)}.`),
-      kind: 'unreadable',
-    };
-    return;
-  }
-  if (typeof expiresAtMs !== 'number')
-    yield surplusRow(families.idempotency, key, 'wrong', 'A stored answer has no expiry time.');
+/** An answer that cannot be read would refuse its key forever, although the caller may repeat the request. */
+function* inspectAnswer(row: ExaminedRow): Generator<Damage> {
+  const answer = readable(() => JSON.parse(row.value.toString()) as { expiresAtMs?: unknown });
+  const atMs = answer?.expiresAtMs;
+  if (typeof atMs !== 'number')
+    yield row.surplus('A stored answer is not JSON with an expiry time.', 'unreadable');
   else
     yield* inspectTimer(
-      reader,
-      { atMs: expiresAtMs, kind: keptAnswerTimer, reference: key },
+      row.reader,
+      { atMs, kind: keptAnswerTimer, reference: row.key },
       'The expiry timer of a stored answer is missing.',
     );
 }
@@ -62,7 +54,8 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
 function* inspectKeptBytes(reader: Reader): Generator<Damage> {
   const sums = new Map<string, number>();
   for (const { value } of reader.range(families.idempotency, {})) {
-    const user = ownerOfAnswer(value);
+    // Some answers count for no user. The check of answers reports those that cannot be read.
+    const { user } = readable(() => JSON.parse(value.toString()) as { user?: string }) ?? {};
     if (user !== undefined) sums.set(user, (sums.get(user) ?? 0) + value.length);
   }
   for (const { key, value } of reader.range(families.idempotencyBytes, {})) {
@@ -72,8 +65,8 @@ function* inspectKeptBytes(reader: Reader): Generator<Damage> {
       yield surplusRow(
         families.idempotencyBytes,
         key,
-        'dangling',
         'The row counts the answers of a user who has none.',
+        'dangling',
       );
     else if (said !== sum)
       yield wrongRow(
@@ -85,19 +78,9 @@ function* inspectKeptBytes(reader: Reader): Generator<Damage> {
   }
 }
 
-/** Undefined for an answer that counts for no user, or that cannot be read, which its own check reports. */
-function ownerOfAnswer(value: Buffer): string | undefined {
-  try {
-    const { user } = JSON.parse(value.toString()) as { user?: unknown };
-    return typeof user === 'string' ? user : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** A timer of a deleted record does nothing when it fires. Most timers end this way. */
-function* inspectTimerRow(_reader: Reader, { key }: Entry): Generator<Damage> {
-  if (!isTimerKey(key)) yield surplusRow(families.timers, key, 'wrong', 'The key is not the key of a timer.');
-  else if (!kinds.has(timerOf(key).kind))
-    yield surplusRow(families.timers, key, 'wrong', `Unknown kind of timer "${timerOf(key).kind}".`);
+function* inspectTimerRow(row: ExaminedRow): Generator<Damage> {
+  if (!isTimerKey(row.key)) yield row.surplus('The key is not the key of a timer.');
+  else if (!kinds.has(timerOf(row.key).kind))
+    yield row.surplus(`Unknown kind of timer "${timerOf(row.key).kind}".`);
 }

@@ -1,5 +1,6 @@
 /** Checks shared by several domains: whether the timer of a row is set. */
-import { type Damage, type Found, type Pass, eachRow, missingRow } from '../kernel/inspect/doctor.js';
+import { type Damage, type Examination, type Pass, missingRow } from '../kernel/inspect/damage.js';
+import { type Found, eachRow } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Store } from '../kernel/store.js';
 import { timerKey, timerOf } from '../kernel/timers/timers.js';
@@ -10,13 +11,6 @@ export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Ge
   const key = timerKey(timer);
   if (reader.get(kernelFamilies.timers, key) === undefined)
     yield missingRow(kernelFamilies.timers, key, problem, (tx) => tx.schedule(timer));
-}
-
-/** What a check examines: rows of a store, during one pass over a page. */
-export interface Examined {
-  reader: Reader;
-  store: Store;
-  pass: Pass;
 }
 
 /** The latest time of each timer, as of a number of the redo log. */
@@ -46,7 +40,7 @@ export class SharedTimers {
    * accepted.
    */
   *inspect(
-    { reader, store, pass }: Examined,
+    { reader, store, pass }: Examination,
     timer: Timer,
     problem: string,
     { orAny }: { orAny: boolean },

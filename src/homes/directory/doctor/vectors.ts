@@ -2,7 +2,6 @@
  * What `stoa doctor` checks of vectors: each has a document, and each document of such a namespace has one or
  * waits.
  */
-import { messageOf } from '../../../core/errors.js';
 import { dataFamilies, decodeDocument, isLiveRow } from '../datastore/rows.js';
 import { decodeSettings, readSettings } from '../datastore/settings.js';
 import {
@@ -11,10 +10,9 @@ import {
   vectorFamilies as families,
   waitForVector,
 } from '../find/vectors/rows.js';
-import type { Entry } from '../kernel/engine.js';
-import { type Check, type Damage, missingRow, surplusRow } from '../kernel/inspect/doctor.js';
-import type { Store } from '../kernel/store.js';
-import type { Reader } from '../kernel/transaction.js';
+import { type Damage, type ExaminedRow, missingRow } from '../kernel/inspect/damage.js';
+import type { Check } from '../kernel/inspect/doctor.js';
+import { readable } from './indexes.js';
 
 export const vectorChecks: Check[] = [
   { family: dataFamilies.settings, inspect: inspectSettings },
@@ -23,27 +21,22 @@ export const vectorChecks: Check[] = [
   { family: families.vectors, inspect: inspectVector },
 ];
 
-function* inspectSettings(_reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const complaint = complaintAbout(() => decodeSettings(value));
-  if (complaint !== undefined)
-    yield surplusRow(
-      dataFamilies.settings,
-      key,
-      'wrong',
-      `The settings of a namespace cannot be read: ${complaint}.`,
-    );
+function* inspectSettings(row: ExaminedRow): Generator<Damage> {
+  if (readable(() => decodeSettings(row.value)) === undefined)
+    yield row.surplus('The settings of a namespace cannot be read.');
 }
 
-function* inspectDocument(reader: Reader, { key, value }: Entry, store: Store): Generator<Damage> {
+function* inspectDocument({ reader, store, key, value }: ExaminedRow): Generator<Damage> {
   const namespace = key.subarray(0, key.indexOf(0, 32));
   if (reader.get(dataFamilies.settings, namespace) === undefined) return;
   // Rows that cannot be read are found by the checks of their own families.
-  let isEmbedded = false;
-  const complaint = complaintAbout(() => {
-    const isFound = isLiveRow(value, store.nowMs()) && decodeDocument(key, value, '').indexed !== false;
-    isEmbedded = isFound && readSettings(reader, namespace).embed;
-  });
-  if (complaint !== undefined || !isEmbedded) return;
+  const isEmbedded = readable(
+    () =>
+      isLiveRow(value, store.nowMs()) &&
+      decodeDocument(key, value, '').indexed !== false &&
+      readSettings(reader, namespace).embed,
+  );
+  if (isEmbedded !== true) return;
   const note = Buffer.concat([namespace, Buffer.of(0)]);
   for (const waiting of [key, note]) if (reader.get(families.waiting, waiting) !== undefined) return;
   if (reader.get(families.vectors, key) === undefined)
@@ -52,30 +45,15 @@ function* inspectDocument(reader: Reader, { key, value }: Entry, store: Store): 
     );
 }
 
-function* inspectWaiting(reader: Reader, { key }: Entry): Generator<Damage> {
+function* inspectWaiting(row: ExaminedRow): Generator<Damage> {
   // The note of a whole namespace has an empty key.
-  if (key.at(-1) !== 0 && reader.get(dataFamilies.documents, key) === undefined)
-    yield surplusRow(families.waiting, key, 'dangling', 'A document that does not exist waits for a vector.');
+  if (row.key.at(-1) !== 0 && row.reader.get(dataFamilies.documents, row.key) === undefined)
+    yield row.dangling('A document that does not exist waits for a vector.');
 }
 
-function* inspectVector(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const complaint = complaintAbout(() => [decodeHead(value), decodeNumbers(value)]);
-  if (complaint !== undefined)
-    yield surplusRow(families.vectors, key, 'wrong', `A vector cannot be read: ${complaint}.`);
-  else if (reader.get(dataFamilies.documents, key) === undefined)
-    yield surplusRow(
-      families.vectors,
-      key,
-      'dangling',
-      'A vector belongs to a document that does not exist.',
-    );
-}
-
-function complaintAbout(read: () => unknown): string | undefined {
-  try {
-    read();
-    return undefined;
-  } catch (error) {
-    return messageOf(error);
-  }
+function* inspectVector(row: ExaminedRow): Generator<Damage> {
+  if (readable(() => [decodeHead(row.value), decodeNumbers(row.value)]) === undefined)
+    yield row.surplus('A vector cannot be read.');
+  else if (row.reader.get(dataFamilies.documents, row.key) === undefined)
+    yield row.dangling('A vector belongs to a document that does not exist.');
 }

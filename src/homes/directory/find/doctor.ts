@@ -15,7 +15,6 @@ import {
   problemOf,
   suspectAt,
 } from '../../../find/examine/states.js';
-import type { Catalog } from '../../../find/segments/catalog.js';
 import type { ExaminedFinding, Finding, OnProgress } from '../../../operations/model.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import { knownStats } from '../kernel/inspect/inspect.js';
@@ -95,7 +94,7 @@ class StoreExamination {
   }
 
   async *run(): AsyncGenerator<Found> {
-    for (const family of [findFamilies.catalogs, findFamilies.dead, findFamilies.blocks])
+    for (const family of [findFamilies.catalogs, findFamilies.facts, findFamilies.dead, findFamilies.blocks])
       yield* this.#orphans(family);
     for (const partition of partitionsIn(this.#store, findFamilies.segments))
       yield* this.#segmentsOf(partition);
@@ -198,8 +197,8 @@ class StoreExamination {
   async *#segment(partition: Buffer, row: SegmentRow): AsyncGenerator<Found> {
     const { segments, sources } = this.#options;
     const store = this.#store;
-    const catalog = segments.catalog(store, partition, row);
-    yield* this.#row(partition, row, catalog);
+    const { catalog, facts } = segments.open(store, partition, row);
+    yield* this.#row(partition, row);
     const sums = noFingerprints(catalog.count);
     for await (const block of blocksOf(store, partition, row.segment)) {
       addBlock(sums, block);
@@ -209,6 +208,7 @@ class StoreExamination {
     const compared = {
       segment: String(row.segment),
       catalog,
+      facts,
       dead: segments.dead(store, partition, row.segment),
       sums,
     };
@@ -228,13 +228,14 @@ class StoreExamination {
   }
 
   /** The counts and times of a segment, which decide when its dead text leaves. */
-  async *#row(partition: Buffer, row: SegmentRow, catalog: Catalog): AsyncGenerator<Found> {
+  async *#row(partition: Buffer, row: SegmentRow): AsyncGenerator<Found> {
     const { segments, repair, openedAtMs, work, kernel } = this.#options;
     const key = segmentKey(partition, row.segment);
     const problem = await this.#store.transact((tx) => {
       if (!this.#isThere(tx, partition, row)) return null;
       const now = decodeSegment(key, tx.get(findFamilies.segments, key) as Buffer); // `#isThere` has read it.
-      const damage = segmentDamage(now, catalog, segments.dead(tx, partition, row.segment), tx.nowMs);
+      const opened = segments.open(tx, partition, now);
+      const damage = segmentDamage(now, opened, segments.dead(tx, partition, row.segment), tx.nowMs);
       if (damage !== null && repair) tx.put(findFamilies.segments, key, encodeSegment(damage.right));
       return damage?.problem ?? null;
     });
@@ -290,11 +291,11 @@ class StoreExamination {
       const { segment, state } = row;
       if (state === 'partial' || this.#unreadable.has(segmentKey(partition, segment).toString('hex')))
         return [];
-      const catalog = segments.catalog(reader, partition, row);
+      const { catalog, facts } = segments.open(reader, partition, row);
       const place = catalog.placeOf(name);
       if (place < 0 || catalog.expiry(place) <= nowMs) return [];
       if (segments.dead(reader, partition, segment).has(place)) return [];
-      return [{ segment: String(segment), facts: catalog.facts(place) }];
+      return [{ segment: String(segment), facts: catalog.entry(place, facts.at(place)) }];
     });
   }
 

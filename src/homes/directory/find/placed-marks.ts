@@ -4,7 +4,8 @@
  */
 import type { Slices } from '../../../core/waiting/yielding.js';
 import type { Catalog } from '../../../find/segments/catalog.js';
-import { type ChangedPlaces, PlacedChanges } from '../../../find/segments/changes.js';
+import { PlacedChanges } from '../../../find/segments/changes.js';
+import type { ChangedPlaces } from '../../../find/segments/facts.js';
 import type { DeadPlaces } from '../../../find/segments/segment.js';
 import { type Mark, changeOf, isChange } from './filing/marks.js';
 import type { SegmentRow } from './rows.js';

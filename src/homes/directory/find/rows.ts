@@ -15,8 +15,10 @@ export const findFamilies = {
   marks: 'find/marks',
   /** Partition ‖ segment → its state. */
   segments: 'find/segments',
-  /** Partition ‖ segment → the facts of its entries. */
+  /** Partition ‖ segment → the names of its entries, and what stays with their words. */
   catalogs: 'find/catalogs',
+  /** Partition ‖ segment → the facts of its entries that may change without their words. */
+  facts: 'find/facts',
   /** Partition ‖ segment → one bit for each entry that was written again or deleted. */
   dead: 'find/dead',
   /** Partition ‖ segment ‖ first term ‖ 0 ‖ first place → terms with their lists. */
@@ -82,7 +84,7 @@ export interface SegmentRow {
   readonly nextExpiryMs: number | null;
   /** The time of its newest entry. */
   readonly newestMs: number;
-  /** How often its catalog was written again. */
+  /** How often its facts were written again. */
   readonly revision: number;
 }
 

@@ -1,6 +1,7 @@
 /** Reads segments: their states, catalogs and the blocks that a search needs. */
 import { LRUCache } from 'lru-cache';
 import { Catalog } from '../../../find/segments/catalog.js';
+import { SegmentFacts } from '../../../find/segments/facts.js';
 import { DeadPlaces } from '../../../find/segments/segment.js';
 import { keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
@@ -12,36 +13,43 @@ export function readSegments(reader: Reader, partition: Buffer): SegmentRow[] {
   );
 }
 
-/** Which catalog of a segment is meant. */
-export type CatalogRevision = Pick<SegmentRow, 'segment' | 'revision'>;
+/** What every search of a segment reads. */
+export interface OpenSegment {
+  readonly catalog: Catalog;
+  readonly facts: SegmentFacts;
+}
+
+/** Which facts of a segment are meant. */
+export type SegmentRevision = Pick<SegmentRow, 'segment' | 'revision'>;
 
 /** Blocks that are read together for a beginning. */
 const blocksPerRead = 16;
 
 export class SegmentReader {
   /**
-   * By the key of the segment. A catalog is dropped with its segment, for a later revision, or when the cache is full. Without it every search would decode the catalogs again.
+   * By the key of the segment. A segment is dropped when it is removed, its facts for a later revision, and both when
+   * the cache is full. Without it every search would decode them again.
    */
-  readonly #catalogs: LRUCache<string, { readonly catalog: Catalog; readonly revision: number }>;
+  readonly #open: LRUCache<string, OpenSegment & { readonly revision: number }>;
 
   constructor(cacheBytesMax: number) {
-    this.#catalogs = new LRUCache({
+    this.#open = new LRUCache({
       maxSize: Math.max(1, cacheBytesMax),
-      sizeCalculation: ({ catalog }) => Math.max(1, catalog.sizeBytes),
+      sizeCalculation: ({ catalog, facts }) => Math.max(1, catalog.sizeBytes + facts.sizeBytes),
     });
   }
 
   /** The row is read in the same turn or transaction, or before one that may change it. */
-  catalog(reader: Reader, partition: Buffer, { segment, revision }: CatalogRevision): Catalog {
+  open(reader: Reader, partition: Buffer, { segment, revision }: SegmentRevision): OpenSegment {
     const key = segmentKey(partition, segment);
     const name = key.toString('latin1');
-    const known = this.#catalogs.get(name);
-    if (known?.revision === revision) return known.catalog;
-    const row = reader.get(findFamilies.catalogs, key);
-    if (row === undefined) throw new RangeError(`The segment ${segment} has no catalog.`);
-    const catalog = new Catalog(Buffer.from(row));
-    this.#catalogs.set(name, { catalog, revision });
-    return catalog;
+    const known = this.#open.get(name);
+    if (known?.revision === revision) return known;
+    const catalog = known?.catalog ?? new Catalog(rowOf(reader, findFamilies.catalogs, key));
+    const facts = new SegmentFacts(rowOf(reader, findFamilies.facts, key), catalog.count);
+    const opened = { catalog, facts, revision };
+    this.#open.set(name, opened);
+    return opened;
   }
 
   dead(reader: Reader, partition: Buffer, segment: number): DeadPlaces {
@@ -56,7 +64,7 @@ export class SegmentReader {
   }
 
   forget(partition: Buffer, segment: number): void {
-    this.#catalogs.delete(segmentKey(partition, segment).toString('latin1'));
+    this.#open.delete(segmentKey(partition, segment).toString('latin1'));
   }
 
   #addTerm(
@@ -77,6 +85,13 @@ export class SegmentReader {
       if (firstTermOf(key) !== term) return;
     }
   }
+}
+
+function rowOf(reader: Reader, family: string, key: Buffer): Buffer {
+  const row = reader.get(family, key);
+  if (row === undefined) throw new RangeError(`A segment has no row in ${family}.`);
+  // The bytes of a row may be reused.
+  return Buffer.from(row);
 }
 
 /** The blocks that can have words with this beginning, in their order, read in parts. */

@@ -143,8 +143,12 @@ function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked'
 
 export function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
   const stored = reader.get(tokenFamilies.tokens, id);
-  // The family contains nothing else.
-  return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);
+  return stored && decodeToken(stored);
+}
+
+/** The family contains nothing else. */
+export function decodeToken(row: Buffer): TokenRecord {
+  return JSON.parse(row.toString()) as TokenRecord;
 }
 
 function tokenIds(reader: Reader, user: string, limit: number, afterId: string | undefined): Buffer[] {

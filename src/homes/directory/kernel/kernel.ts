@@ -8,9 +8,10 @@ import { kernelFamilies } from './families.js';
 import { DurableNote } from './directory/durable-note.js';
 import type { BackupDescription } from './backup/description.js';
 import { type DirectoryLock } from './directory/lock.js';
-import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
+import { backedUpLsn, keepRedoAfterBackup, putBackupMark, putBackupName } from './backup/marks.js';
 import { type Manifest, feedEpoch, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import { closedMark, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs } from './shards/pairs.js';
 import { Store } from './store.js';
@@ -49,9 +50,7 @@ function lockLost(dataDir: string): StoaError {
   return new StoaError(
     'writes_stopped',
     `Another process took over ${dataDir}, because this process did not renew its lock in time.`,
-    {
-      fix: 'Stop this server. The other process serves the data now.',
-    },
+    { fix: 'Stop this server. The other process serves the data now.' },
   );
 }
 
@@ -70,10 +69,8 @@ export class Kernel {
   #outages: readonly Outage[] = [];
   readonly #syncsWrites: boolean;
   #note: DurableNote | undefined;
-  #watching: NodeJS.Timeout | undefined;
-  #watched: Promise<void> = Promise.resolve();
-  #trimming: NodeJS.Timeout | undefined;
-  #trimmed: Promise<void> = Promise.resolve();
+  readonly #watching: Periodic;
+  readonly #trimming: Periodic;
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -100,6 +97,18 @@ export class Kernel {
           onError: (error, timer) => this.#onError(error, `timer ${timer.kind}`),
         }),
     );
+    this.#watching = new Periodic({
+      everyMs: watchIntervalMs,
+      run: () => this.#watch(),
+      onError: (error) => this.#onError(error, 'maintaining the data directory'),
+    });
+    // `trim` reports the errors of each shard itself.
+    this.#trimming = new Periodic({
+      everyMs: trimIntervalMs,
+      run: () => this.trim(),
+      onError: () => undefined,
+    });
+    keepRedoAfterBackup(stores);
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
   }
 
@@ -197,26 +206,15 @@ export class Kernel {
   /** Starts the background work: sweeping and trimming. Call it when every timer has its handler. */
   start(): void {
     for (const sweeper of this.#sweepers) sweeper.start();
-    this.#trimming ??= setInterval(() => {
-      this.#trimmed = this.#trimmed.then(() => this.trim());
-    }, trimIntervalMs);
-    this.#trimming.unref();
-    if (this.lock === undefined) return;
-    this.#watching ??= setInterval(() => {
-      this.#watched = this.#watched.then(() => this.#watch());
-    }, watchIntervalMs);
-    this.#watching.unref();
+    this.#trimming.start();
+    if (this.lock !== undefined) this.#watching.start();
   }
 
   async #watch(): Promise<void> {
-    try {
-      for (const store of this.stores)
-        if (store.full !== undefined || !store.engine.hasRoom()) await store.tryWriting();
-      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is recorded.
-      if (this.#syncsWrites) await this.#note?.write(this.lsns);
-    } catch (error) {
-      this.#onError(error, 'maintaining the data directory');
-    }
+    for (const store of this.stores)
+      if (store.full !== undefined || !store.engine.hasRoom()) await store.tryWriting();
+    // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is recorded.
+    if (this.#syncsWrites) await this.#note?.write(this.lsns);
   }
 
   /** Runs everything that is due now. Tests call it instead of waiting. */
@@ -238,6 +236,11 @@ export class Kernel {
         this.#onError(error, 'trimming the logs');
       }
     }
+  }
+
+  /** From now on every commit is also written to the redo log: a full backup begins, and increments may follow. */
+  keepRedo(): void {
+    for (const store of this.stores) store.keepRedo();
   }
 
   /**
@@ -281,10 +284,8 @@ export class Kernel {
   }
 
   async #finish(): Promise<void> {
-    clearInterval(this.#trimming);
-    clearInterval(this.#watching);
-    await this.#trimmed;
-    await this.#watched;
+    await this.#trimming.close();
+    await this.#watching.close();
     for (const sweeper of this.#sweepers) await sweeper.stop();
     await this.#pairs.close();
     await this.#noteClosing();

@@ -142,9 +142,7 @@ async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest;
     throw new StoaError(
       'invalid_config',
       `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
-      {
-        fix: 'Remove the shards setting, or run "stoa reshard", which writes a new directory.',
-      },
+      { fix: 'Remove the shards setting, or run "stoa reshard", which writes a new directory.' },
     );
   }
   return { manifest: found, isNew: false };

@@ -2,7 +2,7 @@
 import type { Outage } from '../../../core/outages.js';
 import type { WriteOperation } from './engine.js';
 import { kernelFamilies } from './families.js';
-import { decodeRedo } from './feed/log.js';
+import { readNewest } from './feed/newest-transaction.js';
 import type { Store } from './store.js';
 import type { Reader } from './transaction.js';
 
@@ -40,9 +40,7 @@ export function lastAliveMs(stores: readonly Store[], lockTouchedMs: number): nu
   for (const store of stores) {
     const closed = store.get(kernelFamilies.meta, closedAtKey);
     if (closed !== undefined) latest = Math.max(latest, Number(closed));
-    for (const { value } of store.range(kernelFamilies.redo, { reverse: true, limit: 1 })) {
-      latest = Math.max(latest, decodeRedo(value).items.at(-1)?.atMs ?? 0);
-    }
+    latest = Math.max(latest, readNewest(store).atMs);
   }
   return latest;
 }

@@ -73,12 +73,12 @@ export class Store implements Reader {
     return this.#logs.durableSeq;
   }
 
-  /** The newest number of the redo log that is on disk. */
+  /** The number of the newest transaction that is on disk. */
   get lsn(): number {
     return this.#logs.durableLsn;
   }
 
-  /** The newest number of the redo log, on disk or on its way there. */
+  /** The number of the newest transaction, on disk or on its way there. */
   get newestLsn(): number {
     return this.#logs.lastLsn;
   }
@@ -273,6 +273,15 @@ export class Store implements Reader {
     // While a group is being committed, the engine may be ahead of the positions. The snapshot is taken when
     // the group is durable.
     return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
+  }
+
+  /** Groups that are committed from now on are also written to the redo log. */
+  keepRedo(): void {
+    this.#logs.keepsRedo = true;
+  }
+
+  get keepsRedo(): boolean {
+    return this.#logs.keepsRedo;
   }
 
   feedExtent(): LogExtent {

@@ -2,6 +2,7 @@
 import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
 import { isoTime } from '../../../core/text/iso-time.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
+import type { RowDecoders } from '../kernel/inspect/kernel-rows.js';
 import { isForgottenKey, spansIn } from './guards/forgotten-times.js';
 import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
 import {
@@ -20,21 +21,7 @@ const idBytes = 16;
 /** The hash of the owner at the beginning of a name; zeros for a public room. */
 const ownerBytes = 32;
 
-type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
-
-/**
- * The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read.
- */
-export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer): unknown {
-  return decoders[family]?.(key, value);
-}
-
-/** The hash of a room's key is only used to check keys. */
-export function hidesMessagingValues(family: string): boolean {
-  return family === families.roomKeys;
-}
-
-const decoders: Readonly<Record<string, EntryDecoder>> = {
+export const messagingRows: RowDecoders = {
   [families.agents]: json,
   [families.agentsByKey]: (key, value) => ({
     public_key: key.toString('base64'),

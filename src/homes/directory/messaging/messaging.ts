@@ -1,5 +1,6 @@
 /** Messaging in the data directory. Everything is in shard 00, and each write is a step. */
 import { messageOf } from '../../../core/errors.js';
+import { Listeners } from '../../../core/listeners.js';
 import type { Step } from '../../../core/write.js';
 import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -50,7 +51,7 @@ export class DirectoryMessaging implements MessagingPort {
   readonly #rooms: RoomRows;
   readonly #index: MessageIndex;
   readonly #nonces: Nonces;
-  readonly #listeners = new Set<(notice: Notice) => void>();
+  readonly #notices = new Listeners<Notice>();
   readonly #stopFeed: () => void;
 
   constructor({ kernel, agents, rooms: rows, index, onError = warn }: DirectoryMessagingOptions) {
@@ -230,7 +231,7 @@ export class DirectoryMessaging implements MessagingPort {
 
   readonly block: MessagingPort['block'] = async (block) => {
     await this.#blocks.put(block);
-    for (const listener of this.#listeners) listener({ topic: 'block', address: block.address });
+    this.#notices.tell({ topic: 'block', address: block.address });
   };
 
   readonly blockOf: MessagingPort['blockOf'] = async (address) => this.#blocks.of(address);
@@ -244,13 +245,10 @@ export class DirectoryMessaging implements MessagingPort {
 
   // News and health
 
-  readonly subscribe: MessagingPort['subscribe'] = (listener) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  readonly subscribe: MessagingPort['subscribe'] = (listener) => this.#notices.add(listener);
 
   #notice(commits: readonly Commit[]): void {
-    for (const notice of noticesOf(commits)) for (const listener of this.#listeners) listener(notice);
+    for (const notice of noticesOf(commits)) this.#notices.tell(notice);
   }
 
   readonly health: MessagingPort['health'] = async () => {
@@ -267,6 +265,5 @@ export class DirectoryMessaging implements MessagingPort {
   readonly close: MessagingPort['close'] = async () => {
     this.#stopFeed();
     await this.#rates.close();
-    this.#listeners.clear();
   };
 }

@@ -74,9 +74,9 @@ export interface AgentVerbsOptions {
 
 export class AgentVerbs {
   /** Called before an agent gets another name. It throws if the agent holds something under its name. */
-  readonly onRename: RenameHook[] = [];
+  onRename: RenameHook = () => undefined;
   /** Called when an agent is removed: what other domains keep for it goes with it. */
-  readonly onRemoved: RemovedHook[] = [];
+  onRemoved: RemovedHook = () => undefined;
   readonly #limits: Limits;
   readonly #outages: () => readonly Outage[];
   readonly #users: UserVerbs;
@@ -197,7 +197,7 @@ export class AgentVerbs {
   #rename(tx: Transaction, root: Transaction, before: StoredAgent, name: string): void {
     if (name === before.record.name) return;
     checkNameFree(tx, idBytes(before.record.user_id), name, before.record.agent_id);
-    for (const hook of this.onRename) hook(tx, root, before, name);
+    this.onRename(tx, root, before, name);
     this.#recent.forget(before);
   }
 
@@ -228,7 +228,7 @@ export class AgentVerbs {
     checkRemovable(agent, forgets, this.#leases.times(), tx.nowMs);
     const id = idBytes(agentId);
     this.#recent.forget(agent);
-    for (const hook of this.onRemoved) hook(root, agent);
+    this.onRemoved(root, agent);
     this.#leases.end(tx, agent);
     setTimer(tx, activityTimer, agent, agent.meta.activityTimerAtMs, null);
     const sessions = sessionsOf(tx, id);

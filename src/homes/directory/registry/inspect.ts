@@ -3,19 +3,11 @@ import { decodeAgent, decodeSession, decodeUser } from '../../../registry/layout
 import { sessionIdOf } from '../../../registry/ids.js';
 import { countKinds, linkKinds } from '../../../registry/layout/keys.js';
 import { agentStateOf, sessionStatusOf } from '../../../registry/model.js';
+import type { RowDecoders } from '../kernel/inspect/kernel-rows.js';
 import { registryFamilies as families } from './families.js';
 import { decodeJson, decodeMeta } from './rows.js';
 
-type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
-
-/**
- * The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read.
- */
-export function decodeRegistryEntry(family: string, key: Buffer, value: Buffer): unknown {
-  return decoders[family]?.(key, value);
-}
-
-const decoders: Readonly<Record<string, EntryDecoder>> = {
+export const registryRows: RowDecoders = {
   [families.agents]: (_key, value) => decodeAgent(value),
   [families.sessions]: (_key, value) => decodeSession(value),
   [families.users]: (_key, value) => decodeUser(value),

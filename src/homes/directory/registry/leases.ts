@@ -25,7 +25,7 @@ export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 
 export class LeaseVerbs {
   /** Called when an agent's presence ends: lost, released or deleted. */
-  readonly onPresenceLost: PresenceLostHook[] = [];
+  onPresenceLost: PresenceLostHook = () => undefined;
   /** Called when an absent agent is to be forgotten. The home removes the agent in a separate write. */
   onForgotten: (agent: StoredAgent) => void = () => undefined;
   readonly #limits: Limits;
@@ -71,7 +71,7 @@ export class LeaseVerbs {
   end(tx: Transaction, agent: StoredAgent): void {
     if (agent.lease === null) return;
     setTimer(tx, leaseTimer, agent, agent.lease.timerAtMs, null);
-    if (agent.lease.holder !== null) this.#runHooks(tx, agent);
+    if (agent.lease.holder !== null) this.onPresenceLost(tx, agent);
   }
 
   onTimer(tx: Transaction, reference: Buffer): void {
@@ -85,7 +85,7 @@ export class LeaseVerbs {
   #store(tx: Transaction, before: StoredAgent, { agent, ended, changes }: PresenceOutcome): void {
     if (ended !== null) {
       tx.change(ended);
-      this.#runHooks(tx, before);
+      this.onPresenceLost(tx, before);
     }
     const { record, meta, lease } = agent;
     setTimer(tx, leaseTimer, before, before.lease?.timerAtMs ?? null, lease?.timerAtMs ?? null);
@@ -98,9 +98,5 @@ export class LeaseVerbs {
       countAbsence(tx, before, agent);
     }
     for (const change of changes) tx.change(change);
-  }
-
-  #runHooks(tx: Transaction, agent: StoredAgent): void {
-    for (const hook of this.onPresenceLost) hook(tx, agent);
   }
 }

@@ -2,9 +2,9 @@
  * The registry in the directory: reads of the user's shard, and steps there, together with shard 00 if an id
  * is entered.
  */
+import { versionFailure } from '../../../core/errors.js';
 import type { Writer } from '../../../core/write.js';
 import { forgetAgent } from '../../../registry/forgetting.js';
-import { versionFailure } from '../../../core/version-failure.js';
 import { step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';

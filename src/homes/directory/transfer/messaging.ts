@@ -79,19 +79,22 @@ function messageKind(limits: Limits): FamilyKind<MessageLine> {
     family: families.messages,
     read: (_reader, { key, value }) => messageLine(decodeMessage(key, value)),
     userOf: everybody,
-    stored: (reader, { roomId, tsMs }) => storedMessage(reader, roomId, tsMs),
+    stored: (reader, { roomId, tsMs }) => {
+      const message = storedMessage(reader, roomId, tsMs);
+      return message && messageLine(message);
+    },
     obstacle: (reader, { roomId }, coming) =>
       coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined
         ? null
         : orphan(`The room ${roomId}`),
-    put: (tx, line) => {
-      const room = readRoom(tx, uuidBytes(line.roomId));
+    put: (tx, { type: _type, ...message }) => {
+      const room = readRoom(tx, uuidBytes(message.roomId));
       if (room === undefined) return;
-      const before = storedMessage(tx, line.roomId, line.tsMs);
+      const before = storedMessage(tx, message.roomId, message.tsMs);
       if (before === undefined) countImportedMessage(tx, room);
-      else removeMessage(tx, messageOf(before));
-      restoreMessage(tx, limits, room, messageOf(line));
-      tx.change(messageImported(room, line.id));
+      else removeMessage(tx, before);
+      restoreMessage(tx, limits, room, message);
+      tx.change(messageImported(room, message.id));
     },
   };
 }
@@ -103,19 +106,19 @@ function directKind(limits: Limits): FamilyKind<DirectLine> {
     userOf: everybody,
     stored: (reader, { to, tsMs }) => {
       const message = storedDirect(reader, to, tsMs);
-      return message === undefined ? undefined : directLine(message);
+      return message && directLine(message);
     },
     obstacle: (reader, { to }, coming) =>
       coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
         ? null
         : orphan(`The identity ${to}`),
     put: (tx, line) => {
-      const inbox = uuidBytes(line.to);
-      // The schema has checked the line. A proof is stored unchanged.
-      storeDirect(tx, limits, storedDirect(tx, line.to, line.tsMs), directOf(line));
+      const { type: _type, ...message } = line;
+      const inbox = uuidBytes(message.to);
+      storeDirect(tx, limits, storedDirect(tx, message.to, message.tsMs), message);
       const clock = tx.get(families.inboxClocks, inbox);
-      if (clock === undefined || timeOfKey(clock) < line.tsMs)
-        tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
+      if (clock === undefined || timeOfKey(clock) < message.tsMs)
+        tx.put(families.inboxClocks, inbox, timedKey(nothing, message.tsMs));
       announceDirectImported(tx, line);
     },
   };
@@ -157,11 +160,7 @@ function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine):
 function identityLine(reader: Reader, id: string): IdentityLine | undefined {
   const identity = readIdentity(reader, uuidBytes(id));
   if (identity === undefined) return undefined;
-  return lineOf<IdentityLine>({
-    type: 'messaging.identity',
-    ...identity,
-    keys: keyRows(reader, uuidBytes(id)),
-  });
+  return { type: 'messaging.identity', ...identity, keys: keyRows(reader, uuidBytes(id)) };
 }
 
 function keyRows(reader: Reader, id: Buffer): IdentityKeyRow[] {
@@ -182,10 +181,10 @@ function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine |
   };
 }
 
-function storedMessage(reader: Reader, roomId: string, tsMs: number): MessageLine | undefined {
+function storedMessage(reader: Reader, roomId: string, tsMs: number): Message | undefined {
   const key = timedKey(uuidBytes(roomId), tsMs);
   const value = reader.get(families.messages, key);
-  return value === undefined ? undefined : messageLine(decodeMessage(key, value));
+  return value === undefined ? undefined : decodeMessage(key, value);
 }
 
 function storedDirect(reader: Reader, to: string, tsMs: number): DirectMessage | undefined {
@@ -195,22 +194,9 @@ function storedDirect(reader: Reader, to: string, tsMs: number): DirectMessage |
 }
 
 function messageLine(message: Message): MessageLine {
-  return lineOf<MessageLine>({ type: 'messaging.message', ...message });
+  return { type: 'messaging.message', ...message };
 }
 
 function directLine(message: DirectMessage): DirectLine {
-  return lineOf<DirectLine>({ type: 'messaging.direct', ...message });
-}
-
-function messageOf({ type: _type, ...message }: MessageLine): Message {
-  return message as unknown as Message;
-}
-
-function directOf({ type: _type, ...message }: DirectLine): DirectMessage {
-  return message as unknown as DirectMessage;
-}
-
-/** A proof is a typed object in the store and plain JSON in a line, with the same content. */
-function lineOf<Line>(fields: object): Line {
-  return fields as Line;
+  return { type: 'messaging.direct', ...message };
 }

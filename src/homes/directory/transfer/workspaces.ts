@@ -30,6 +30,7 @@ import { addTask, removeTask, storeLease } from '../workspaces/tasks/rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
 import { FamilyRecords } from './records.js';
 import { recordImported } from '../../../workspaces/changes.js';
+import { releasedLease } from '../../../workspaces/tasks/tasks.js';
 
 export interface WorkspacesRecordsOptions {
   sealer: Sealer;
@@ -158,15 +159,20 @@ function putTask(
   if (path === undefined) return;
   const home = { projectId: path.project.id, ownerId: path.workspace.owner_id };
   const before = readRecord(tx, 'task', task.id);
-  const fence = readLease(tx, task.id)?.fence ?? 0;
+  const stored = readLease(tx, task.id);
   const beforePath = before === undefined ? undefined : sessionPath(tx, before.session_id);
   if (before !== undefined && beforePath !== undefined) {
     if (isOpen(before.status)) countOpenTasks(tx, { ...beforePath, sessionId: before.session_id }, -1);
     removeTask(tx, before, { projectId: beforePath.project.id, ownerId: beforePath.workspace.owner_id });
   }
   const isReady = addTask(tx, task, home);
-  if (lease !== null)
-    storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
+  // A fencing number that this home gave out must never be given out again.
+  const after = lease ?? (stored && { ...releasedLease(stored), resultDigest: null });
+  if (after !== undefined)
+    storeLease(tx, task.id, readLease(tx, task.id), {
+      ...after,
+      fence: Math.max(after.fence, stored?.fence ?? 0),
+    });
   // Read again, because the removal above has changed the counts of the workspace.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);

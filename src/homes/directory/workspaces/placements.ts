@@ -2,7 +2,7 @@
 import { userKey } from '../../../identity/user-key.js';
 import type { Placement } from '../kernel/shards/reshard.js';
 import type { Reader } from '../kernel/transaction.js';
-import { bulkKey } from './bulk/bulk.js';
+import { bulkMark } from './bulk/bulk.js';
 import { buckets, entityOf, idOfKey, unescapePart } from './keys.js';
 import type { PurgeMark } from './bulk/purge.js';
 import { readRecord } from './rows.js';
@@ -22,11 +22,11 @@ export const workspacesPlacements: Readonly<Record<string, Placement>> = {
   [buckets.metadata]: ({ key }, source) => {
     const [, kind, ...rest] = key.toString().split(':').map(unescapePart);
     const id = rest.at(-1) ?? '';
-    // The version of the layout, and the marks of a re-keying, are in every shard. So are the marks of claims to release:
-    // the shards that do not have the owner find nothing to release.
-    return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined
-      ? placeOf(source, id)
-      : 'every';
+    if (kind === 'open_tasks') return placeOf(source, id);
+    // The version of the layout, and the marks of a re-keying, are in every shard. So are marks whose owner is not
+    // known, of claims to release and of dependants of a deleted task: the other shards find nothing to do.
+    const owner = kind === 'work' ? ownerOf(source, id) : undefined;
+    return owner === undefined ? 'every' : userKey(owner);
   },
 };
 
@@ -60,7 +60,7 @@ function ownerOf(source: Reader, id: string): string | undefined {
 
 /** The owner, while a purge is running. */
 function purgedOwner(source: Reader, id: string): string | undefined {
-  const mark = source.get(buckets.metadata, bulkKey('purge', id));
+  const mark = bulkMark(source, 'purge', id);
   // Only startPurge writes such marks.
-  return mark === undefined ? undefined : (JSON.parse(mark.toString()) as PurgeMark).ownerId;
+  return mark === undefined ? undefined : (JSON.parse(mark) as PurgeMark).ownerId;
 }

@@ -7,7 +7,8 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
 import type { MoveRole } from '../../../transfer/move/port.js';
 import { type ClockReading, clockSql, offsetOf } from '../database/database-clock.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { closePostgres, openPostgres } from '../database/pool.js';
 import {
   type RedisConnection,
   closeRedis,

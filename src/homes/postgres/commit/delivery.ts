@@ -6,7 +6,8 @@ import { Places } from '../../../core/waiting/places.js';
 import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import type { Delivery } from '../messaging/redis/deliveries.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
-import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
+import { type Parameter, type PostgresSql, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import { valuesList } from '../datastore/sql.js';
 import { byteWindow } from './schema.js';
 

@@ -5,6 +5,7 @@
 import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type { Delivered, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { byteLimitReached } from '../../../messaging/rooms/clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
@@ -47,21 +48,25 @@ const statesShare = 0.1;
 export class CommitOutbox {
   readonly #options: CommitOutboxOptions;
   readonly #delivery: OutboxDelivery;
-  #sweeping: NodeJS.Timeout | undefined;
-  #sweep: Promise<void> | undefined;
+  readonly #sweeping: Periodic;
   #closing = false;
 
   constructor(options: CommitOutboxOptions) {
     this.#options = options;
     this.#delivery = new OutboxDelivery({ ...options, isClosing: () => this.#closing });
+    const everyMs = options.sweepIntervalMs ?? defaultSweepMs;
+    this.#sweeping = new Periodic({
+      everyMs,
+      run: () => this.#sweepInTurn(everyMs),
+      onError: (error) => {
+        if (!this.#closing) options.onError(error);
+      },
+    });
   }
 
   start(): void {
-    const { sweepIntervalMs = defaultSweepMs } = this.#options;
-    const begin = (): void => void this.#sweepInTurn(sweepIntervalMs);
-    this.#sweeping = setInterval(begin, sweepIntervalMs);
-    this.#sweeping.unref();
-    begin();
+    this.#sweeping.start();
+    this.#sweeping.runSoon();
   }
 
   /**
@@ -171,33 +176,16 @@ export class CommitOutbox {
   }
 
   /** Delivers due messages, including those that a stopped server left, and deletes old rows. */
-  sweep(): Promise<void> {
-    return this.#exclusive(async () => {
-      await this.#deleteOld();
-      await this.#deliverDue();
-    });
+  async sweep(): Promise<void> {
+    await this.#deleteOld();
+    await this.#deliverDue();
   }
 
   /** In each interval, one of the servers delivers messages that others left, and one deletes old rows. */
-  #sweepInTurn(intervalMs: number): Promise<void> {
+  async #sweepInTurn(intervalMs: number): Promise<void> {
     const { sql } = this.#options;
-    return this.#exclusive(async () => {
-      if (await takeTurn(sql, 'outbox rows', deleteOldEveryMs)) await this.#deleteOld();
-      if (await takeTurn(sql, 'outbox', intervalMs, this.#delivery.isFailing)) await this.#deliverDue();
-    });
-  }
-
-  /** Calls during a sweep share it. */
-  #exclusive(work: () => Promise<void>): Promise<void> {
-    if (this.#closing) return Promise.resolve();
-    this.#sweep ??= work()
-      .catch((error: unknown) => {
-        if (!this.#closing) this.#options.onError(error);
-      })
-      .finally(() => {
-        this.#sweep = undefined;
-      });
-    return this.#sweep;
+    if (await takeTurn(sql, 'outbox rows', deleteOldEveryMs)) await this.#deleteOld();
+    if (await takeTurn(sql, 'outbox', intervalMs, this.#delivery.isFailing)) await this.#deliverDue();
   }
 
   async #deliverDue(): Promise<void> {
@@ -245,8 +233,7 @@ export class CommitOutbox {
 
   async close(): Promise<void> {
     this.#closing = true;
-    clearInterval(this.#sweeping);
-    await this.#sweep;
+    await this.#sweeping.close();
     await this.#delivery.settled();
   }
 }

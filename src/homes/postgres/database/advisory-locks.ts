@@ -45,8 +45,11 @@ const seeds = {
   findVectors: 12,
   /** A user id: the names and the number of its rooms. */
   userRooms: 10,
-  /** A user id and a namespace: the agents of its documents. Writes share the lock; a clear excludes them. */
-  namespaceAgents: 14,
+  /**
+   * A user id and a namespace: its documents. Writes share the lock before they lock documents; a clear excludes them,
+   * so that no document is made between its deletions and its change in the feed.
+   */
+  namespaceDocuments: 14,
 } as const;
 
 /** The lock as an argument of PostgreSQL's lock functions. */
@@ -72,6 +75,16 @@ export function lockKeySql(lock: keyof typeof seeds): string {
 /** Waits for the locks of the keys in $1, which several transactions can have in this way. */
 export function shareLockKeysSql(lock: keyof typeof seeds): string {
   return `SELECT pg_advisory_xact_lock_shared(hashtextextended(key, ${seeds[lock]})) FROM unnest($1::text[]) AS key`;
+}
+
+/**
+ * The same within a statement, for the SQL expression `key` of every row that `from` lists. The row of the CTE `name`
+ * has `locks`, their number.
+ */
+export function shareLocksCte(name: string, lock: keyof typeof seeds, key: string, from: string): string {
+  return `${name} AS MATERIALIZED (
+      SELECT count(pg_advisory_xact_lock_shared(hashtextextended(key, ${seeds[lock]}))) AS locks
+        FROM (SELECT DISTINCT ${key} AS key FROM ${from}) AS keys)`;
 }
 
 /** Returns `taken`: false if another transaction has the lock of the key $1. Several can have it in this way. */

@@ -2,17 +2,19 @@
  * Limits how long PostgreSQL may take to answer. Without it, TCP reports a silent server only after many
  * minutes.
  */
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { StoaError } from '../../../core/errors.js';
+import { type TlsMode, openSocket } from './sockets.js';
 
 /** The servers of the URL, as the driver passes them when it needs a socket. */
-export interface SocketTarget {
+export interface DriverTarget {
   readonly host: readonly string[];
   readonly port: readonly number[];
   /** The path of a Unix socket. */
   readonly path: string | false;
   /** The role that the server must have. The driver disconnects from servers with another role. */
   readonly target_session_attrs?: string | null;
+  readonly connect_timeout: number;
 }
 
 /**
@@ -26,22 +28,6 @@ export function serverLimitMs(secondsMax: number): number {
   return Math.round(secondsMax * 1_000 * serverShare);
 }
 
-/**
- * Between the error of a socket and its end, the driver would give the connection to the next statement. It
- * never ends that statement, and waits for its answer on the next connection. So an open connection only
- * ends, without an error, and one that could not be opened fails at the moment when it ends.
- */
-class PoolSocket extends Socket {
-  override emit(event: string | symbol, ...values: unknown[]): boolean {
-    if (event === 'error') return true;
-    if (event !== 'close') return super.emit(event, ...values);
-    const { errored, bytesRead } = this;
-    const isFailure = errored !== null && bytesRead === 0;
-    if (isFailure) super.emit('error', errored);
-    return super.emit('close', isFailure);
-  }
-}
-
 /** The limit and the connections of one pool. */
 export class AnswerTime {
   /** Longer during a start, which may change large tables. 0 means no limit, as in PostgreSQL. */
@@ -53,32 +39,34 @@ export class AnswerTime {
   /** The index of the server for new connections. */
   #serverIndex = 0;
   #comparison: NodeJS.Timeout | undefined;
+  readonly #tls: TlsMode | false;
 
-  constructor(secondsMax: number) {
+  constructor(secondsMax: number, tls: TlsMode | false = false) {
     this.secondsMax = secondsMax;
+    this.#tls = tls;
   }
 
   /** Connects as the driver would. */
-  readonly connect = (target: SocketTarget): Socket => {
+  readonly connect = (target: DriverTarget): Socket | Promise<Socket> => {
     this.#forgetEnded(target);
     const {
       host: { [this.#serverIndex]: host = 'localhost' },
       port: { [this.#serverIndex]: port = 5432 },
       path,
+      connect_timeout: connectSecondsMax,
     } = target;
-    const socket = new PoolSocket();
-    this.#sockets.set(socket, this.#serverIndex);
-    // For TLS, the driver reads the host name from these properties, which it sets on its own sockets.
-    Object.assign(socket, { host, port });
-    return path === false ? socket.connect(port, host) : socket.connect(path);
+    const serverIndex = this.#serverIndex;
+    return openSocket({ host, port, path, tls: this.#tls, connectSecondsMax }, (socket, below) => {
+      if (below !== undefined) this.#sockets.delete(below);
+      this.#sockets.set(socket, serverIndex);
+    });
   };
 
   /**
    * After a connection that failed, was lost, or reached a server of the wrong role, the next server is
    * tried.
    */
-  #forgetEnded({ host, target_session_attrs: wanted = null }: SocketTarget): void {
-    // Under TLS the driver removes all listeners of a socket, so a `close` listener would never be called.
+  #forgetEnded({ host, target_session_attrs: wanted = null }: DriverTarget): void {
     for (const [socket, index] of this.#sockets) {
       if (!socket.destroyed) continue;
       this.#sockets.delete(socket);

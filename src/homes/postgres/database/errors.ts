@@ -49,7 +49,8 @@ export function isDatabaseFault(error: unknown): boolean {
 /**
  * The server is unreachable, starting or stopping, ended an idle transaction, or has too many connections.
  */
-const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25P03|57P|53300)/;
+export const unavailableCodes =
+  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|CONNECT|08|25P03|57P|53300)/;
 
 /** How to correct the URL, by the code of the database. */
 const refusedConnections: ReadonlyMap<string, string> = new Map([

@@ -3,7 +3,8 @@ import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import { limitDefinitions } from '../../../core/settings/limits.js';
 import { lockSql } from './advisory-locks.js';
-import { type PostgresSql, query, transaction } from './connection.js';
+import { type PostgresSql, query } from './connection.js';
+import { transaction } from './transaction.js';
 
 /** The statements of one transaction, or a change of more rows than one transaction should change. */
 export type Migration = string | SteppedMigration;

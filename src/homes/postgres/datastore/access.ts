@@ -3,8 +3,9 @@
  */
 import type { AccessRead } from '../../../datastore/port.js';
 import { StoaError } from '../../../core/errors.js';
-import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
-import { agentsStatements } from './agents.js';
+import { type Parameter, type PostgresSql, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
+import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
 /** How often the status of an unfinished transaction is read, and the pause in between. */
@@ -77,7 +78,7 @@ export class AccessWrites {
           ]),
         );
         const seen = reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent })));
-        for (const statement of agentsStatements(seen)) await query(tx, ...statement);
+        await recordAgents(tx, seen);
       });
     } catch (error) {
       if (commit === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')

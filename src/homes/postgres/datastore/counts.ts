@@ -8,7 +8,8 @@ import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
 import { normaliseTime } from '../../../datastore/documents/times.js';
 import { tryLockSql } from '../database/advisory-locks.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../database/connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 
 export const countsTables = `
   CREATE TABLE agent_data_store_counts (

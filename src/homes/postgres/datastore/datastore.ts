@@ -31,7 +31,9 @@ import {
   restoreDocuments,
   writeDocuments,
 } from './transaction.js';
+import { lockKeySql } from '../database/advisory-locks.js';
 import { takeTurn } from '../database/turns.js';
+import { namespaceName } from './namespace-name.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;
@@ -59,6 +61,7 @@ export class PostgresDataStore implements DataPort {
   readonly #access: AccessWrites;
   readonly #nowMs: () => number;
   readonly #hasQuota: boolean;
+  readonly #batchBytesMax: number;
   readonly #users: KnownUsers;
   readonly #onError: PostgresDataStoreOptions['onError'];
   readonly #plainSets: PlainSets;
@@ -76,6 +79,7 @@ export class PostgresDataStore implements DataPort {
     this.#nowMs = nowMs;
     this.#reads = new DocumentReads(sql, nowMs);
     this.#hasQuota = hasQuota(limits);
+    this.#batchBytesMax = limits.dataBatchBytesMax;
     this.#users = users;
     this.#onError = onError;
     this.#plainSets = new PlainSets(sql, nowMs);
@@ -83,7 +87,8 @@ export class PostgresDataStore implements DataPort {
 
   readonly get: DataPort['get'] = (scope, key) => this.#reads.get(scope, key);
 
-  readonly getMany: DataPort['getMany'] = (scope, keys) => this.#reads.getMany(scope, keys);
+  readonly getMany: DataPort['getMany'] = (scope, keys, bytesMax) =>
+    this.#reads.getMany(scope, keys, { bytesMax });
 
   readonly getValue: DataPort['getValue'] = (scope, key) => this.get(scope, key);
 
@@ -150,6 +155,8 @@ export class PostgresDataStore implements DataPort {
 
   readonly clear: DataPort['clear'] = (scope, after, limit) =>
     new PostgresStep([], async (work) => {
+      // A document that is made meanwhile would stay, and be listed before this change in the feed.
+      await work.rows(lockKeySql('namespaceDocuments'), [namespaceName(scope)]);
       const keys = await work.rows<{ key: string }>(
         `SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3
           ORDER BY key LIMIT $4 FOR UPDATE`,
@@ -225,7 +232,7 @@ export class PostgresDataStore implements DataPort {
   }
 
   async #readFrom(work: Work, scope: Scope, keys: readonly string[]): Promise<DocumentRecord[]> {
-    const found = await this.#reads.getMany(scope, keys, work.sql);
+    const found = await this.#reads.getMany(scope, keys, { bytesMax: this.#batchBytesMax, sql: work.sql });
     return found.filter((record) => record !== undefined);
   }
 

@@ -4,7 +4,7 @@
  * the same key waits for it, also in a plain set or in another program. No one else ever sees the row, and
  * nothing of it is left, also after a rollback.
  *
- * Rejected: a shared advisory lock in every plain set. It would exclude only programs that take it.
+ * Rejected: a shared advisory lock of the key in every plain set. It would exclude only programs that take it.
  */
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import type { Scope } from '../../../datastore/model.js';

@@ -10,12 +10,15 @@ import { sizeOf } from '../../../datastore/documents/merge-document.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
+import { tokenRemovedError } from '../../../identity/tokens.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
+import { shareLocksCte } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
 import { isConcurrency } from '../database/errors.js';
-import { tokenRemovedError, tokenIsLive } from '../identity/token-check.js';
+import { tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
+import { namespaceNameSql } from './namespace-name.js';
 import { valuesList } from './sql.js';
 
 export interface ScopeWrites {
@@ -157,11 +160,12 @@ function upsertStatement(rows: number, hasTokens: boolean): string {
     given AS (SELECT ${columns} FROM all_given WHERE token IS NULL OR ${tokenIsLive('token', 'now')})`
     : `given (${columns}) AS (VALUES ${valuesList(rows, types)})`;
   return `WITH ${given},
+    ${shareLocksCte('held', 'namespaceDocuments', namespaceNameSql('u', 'n'), 'given')},
     changed AS (
       INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value,
           "createdByAgent", "updatedByAgent", "lastAccessedByAgent",
           "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
-        SELECT _id, u, n, k, value, agent, agent, agent, now, now, now, expires FROM given
+        SELECT _id, u, n, k, value, agent, agent, agent, now, now, now, expires FROM held CROSS JOIN given WHERE held.locks > 0
         ${onConflict} RETURNING "userId", namespace, key, version),
     announced AS (
       INSERT INTO feed.incoming (changes)

@@ -43,11 +43,12 @@ export class DocumentReads {
   getMany(
     scope: Scope,
     keys: readonly string[],
-    sql: Queryable = this.#sql,
+    { bytesMax, sql = this.#sql }: { bytesMax?: number | undefined; sql?: Queryable } = {},
   ): Promise<(DocumentRecord | undefined)[]> {
     return this.#readAll(
       keys.map((key) => ({ scope, key })),
       sql,
+      bytesMax,
     );
   }
 
@@ -121,18 +122,28 @@ export class DocumentReads {
     }));
   }
 
-  async #readAll(names: readonly DocumentName[], sql: Queryable): Promise<(DocumentRecord | undefined)[]> {
+  async #readAll(
+    names: readonly DocumentName[],
+    sql: Queryable,
+    bytesMax?: number,
+  ): Promise<(DocumentRecord | undefined)[]> {
     if (names.length === 0) return [];
-    const rows = await query<DocumentRow & { at: number }>(
-      sql,
-      `SELECT v.at, ${columnsRead}
-        FROM (VALUES ${valuesList(names.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
+    const found = `FROM (VALUES ${valuesList(names.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
         CROSS JOIN LATERAL (
           SELECT * FROM agent_data_store WHERE "userId" = v.u AND namespace = v.n AND key = v.k LIMIT 1) d
-        WHERE d."expiresAt" IS NULL OR d."expiresAt" > $${names.length * 4 + 1}`,
+        WHERE (d."expiresAt" IS NULL OR d."expiresAt" > $${names.length * 4 + 1})`;
+    const rows = await query<DocumentRow & { at: number }>(
+      sql,
+      bytesMax === undefined
+        ? `SELECT v.at, ${columnsRead} ${found}`
+        : // The inner statement adds up sizes without reading the values.
+          `SELECT d.at, ${columnsRead} FROM (
+            SELECT v.at, d.*, sum(d."sizeBytes") OVER (ORDER BY v.at) - d."sizeBytes" AS "bytesBefore" ${found}) d
+          WHERE d."bytesBefore" <= $${names.length * 4 + 2}`,
       [
         ...names.flatMap(({ scope, key }, at): Parameter[] => [scope.user, scope.namespace, key, at]),
         this.#now(),
+        ...(bytesMax === undefined ? [] : [bytesMax]),
       ],
     );
     const records = Array<DocumentRecord | undefined>(names.length).fill(undefined);

@@ -19,10 +19,12 @@ import { wholeUsage } from '../write/kept-answers.js';
 import { lockUser } from '../write/row-locks.js';
 import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { shareLockKeysSql, shareLocksCte } from '../database/advisory-locks.js';
 import { query } from '../database/connection.js';
 import { keepAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import { keepMissing } from './missing.js';
+import { namespaceName, namespaceNameSql } from './namespace-name.js';
 import {
   type DocumentRow,
   columnsRead,
@@ -134,7 +136,9 @@ async function lockDocuments(
   // that all transactions lock rows in the same order.
   const rows = await query<DocumentRow & { rowid: string }>(
     tx,
-    `SELECT d.rowid, ${columnsRead} FROM unnest($3::text[]) AS v (k) CROSS JOIN LATERAL (
+    `WITH ${shareLocksCte('held', 'namespaceDocuments', namespaceNameSql('$1::text', '$2::text'), '(VALUES (1)) AS one')}
+      SELECT d.rowid, ${columnsRead} FROM held CROSS JOIN LATERAL
+        unnest(CASE WHEN held.locks > 0 THEN $3::text[] END) AS v (k) CROSS JOIN LATERAL (
         SELECT ctid::text AS rowid, * FROM agent_data_store
           WHERE "userId" = $1 AND namespace = $2 AND key = v.k LIMIT 1 FOR UPDATE) d`,
     [scope.user, scope.namespace, keys.toSorted(compareCodePoints)],
@@ -185,6 +189,8 @@ export async function restoreDocuments(
     await lockUser(tx, user);
     before.set(user, await wholeUsage(tx, user, documentsOf));
   }
+  const namespaces = ordered.map(({ userId: user, namespace }) => namespaceName({ user, namespace }));
+  await work.rows(shareLockKeysSql('namespaceDocuments'), [[...new Set(namespaces)]]);
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     const rows = ordered.slice(start, start + restoreRowsMax);
     await query(tx, insertStatement(rows.length, ''), rows.flatMap(documentParameters));

@@ -4,7 +4,8 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import type { ExaminedFinding, OnProgress } from '../../../operations/model.js';
-import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import type { Check } from './check.js';
 import { counterChecks } from './counters.js';
 import { feedAndMessagingChecks } from './feed-and-messaging.js';

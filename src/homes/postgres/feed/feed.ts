@@ -7,8 +7,10 @@ import { pagesAfter } from '../../../feed/following.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { firstPosition, positionParts, positionText, resync } from '../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import { clockSql } from '../database/database-clock.js';
-import { type PostgresSql, listen, query } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { listen } from '../database/pool.js';
 import { type Newest, Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
 import { takeTurn } from '../database/turns.js';
@@ -43,8 +45,8 @@ export class PostgresFeed implements Feed {
   #epoch = '';
   #looking: Promise<void> | undefined;
   #settle: () => Promise<void> = async () => undefined;
-  #trimming: NodeJS.Timeout | undefined;
-  #trim: Promise<void> = Promise.resolve();
+  #onEpoch: () => void = () => undefined;
+  readonly #trimming: Periodic;
   #closing = false;
   #sizeBytes = 0;
 
@@ -62,6 +64,11 @@ export class PostgresFeed implements Feed {
       sql,
       onNumbered: (newest) => this.#advance(newest),
       onError: (error) => onError(error, 'numbering the commits of the change feed'),
+    });
+    this.#trimming = new Periodic({
+      everyMs: trimEveryMs,
+      run: () => this.#trimInTurn(),
+      onError: (error) => onError(error, 'trimming the change feed'),
     });
   }
 
@@ -83,10 +90,7 @@ export class PostgresFeed implements Feed {
       () => this.#numbering.soon(),
     );
     this.#numbering.start();
-    this.#trimming = setInterval(() => {
-      this.#trim = this.#trim.then(() => this.#trimInTurn());
-    }, trimEveryMs);
-    this.#trimming.unref();
+    this.#trimming.start();
   }
 
   /** The newest commit number that this server has seen. */
@@ -115,6 +119,11 @@ export class PostgresFeed implements Feed {
   /** `settle` is awaited before the newest position is read: it adds changes of writes that were acknowledged. */
   settleFirst(settle: () => Promise<void>): void {
     this.#settle = settle;
+  }
+
+  /** `forget` is called when the database is another copy: what is in memory may never have happened there. */
+  forgetWithEpoch(forget: () => void): void {
+    this.#onEpoch = forget;
   }
 
   /**
@@ -178,9 +187,8 @@ export class PostgresFeed implements Feed {
 
   async close(): Promise<void> {
     this.#closing = true;
-    clearInterval(this.#trimming);
     this.#waiting.wakeAll();
-    await this.#trim;
+    await this.#trimming.close();
     await this.#numbering.close();
     await this.#tail.close();
   }
@@ -237,6 +245,7 @@ export class PostgresFeed implements Feed {
         if (row === undefined || row.epoch === this.#epoch) return;
         this.#epoch = row.epoch;
         this.#tail.reset();
+        this.#onEpoch();
         this.#waiting.wakeAll();
       })
       .finally(() => {
@@ -246,23 +255,18 @@ export class PostgresFeed implements Feed {
   }
 
   async #trimInTurn(): Promise<void> {
-    const { sql, limits, onError } = this.#options;
-    try {
-      const isTurn = await takeTurn(sql, 'feed', trimEveryMs);
-      for (let removed = isTurn ? trimRowsMax : 0; removed === trimRowsMax && !this.#closing;) {
-        const [row] = await query<{ removed: number }>(
-          sql,
-          `SELECT feed.trim_commits(
-            ${clockSql} - $1::bigint, $2, $3) AS removed`,
-          [limits.feedAgeSecondsMax * 1_000, limits.feedBytesMax, trimRowsMax],
-        );
-        removed = row?.removed ?? 0;
-      }
-      const [extent] = await query<{ size_bytes: string }>(sql, 'SELECT size_bytes FROM feed.extent');
-      this.#sizeBytes = Number(extent?.size_bytes ?? 0);
-    } catch (error) {
-      onError(error, 'trimming the change feed');
+    const { sql, limits } = this.#options;
+    const isTurn = await takeTurn(sql, 'feed', trimEveryMs);
+    for (let removed = isTurn ? trimRowsMax : 0; removed === trimRowsMax && !this.#closing;) {
+      const [row] = await query<{ removed: number }>(
+        sql,
+        `SELECT feed.trim_commits(${clockSql} - $1::bigint, $2, $3) AS removed`,
+        [limits.feedAgeSecondsMax * 1_000, limits.feedBytesMax, trimRowsMax],
+      );
+      removed = row?.removed ?? 0;
     }
+    const [extent] = await query<{ size_bytes: string }>(sql, 'SELECT size_bytes FROM feed.extent');
+    this.#sizeBytes = Number(extent?.size_bytes ?? 0);
   }
 }
 

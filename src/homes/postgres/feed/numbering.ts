@@ -32,6 +32,7 @@ export class Numbering {
   #startedMs = -Infinity;
   #paused: NodeJS.Timeout | undefined;
   #isFailing = false;
+  #isClosed = false;
 
   constructor(options: NumberingOptions) {
     this.#options = options;
@@ -53,7 +54,7 @@ export class Numbering {
 
   /** `now`, after a pause, for callers that do not wait for the result. Calls during the pause share the round. */
   soon(): void {
-    if (this.#paused !== undefined) return;
+    if (this.#isClosed || this.#paused !== undefined) return;
     const waitMs = this.#startedMs + pauseMs - performance.now();
     if (waitMs <= 0) this.#runSoon();
     else this.#paused = setTimeout(() => this.#runSoon(), waitMs);
@@ -72,7 +73,9 @@ export class Numbering {
     );
   }
 
+  /** Another server, or the next one, numbers what is committed from now on. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#timer);
     clearTimeout(this.#paused);
     if (this.#paused !== undefined) this.#runSoon();

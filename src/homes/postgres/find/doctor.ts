@@ -15,9 +15,11 @@ import {
 } from '../../../find/examine/states.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
+import { SegmentFacts } from '../../../find/segments/facts.js';
 import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
 import type { DamageKind, ExaminedFinding, OnProgress } from '../../../operations/model.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../database/connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import { examinedSegment } from './examined-segments.js';
 import type { Filing } from './filing.js';
 import type { SearchedMessages } from './messages.js';
@@ -43,7 +45,7 @@ export interface IndexExamination {
 /** Names that are read, and looked at again, together. */
 const namesPerPage = 256;
 
-type Segments = ReadonlyMap<string, Pick<ComparedSegment, 'catalog' | 'dead'>>;
+type Segments = ReadonlyMap<string, Pick<ComparedSegment, 'catalog' | 'facts' | 'dead'>>;
 
 export async function* examineIndex(examination: IndexExamination): AsyncGenerator<ExaminedFinding> {
   yield* orphanBlocks(examination);
@@ -255,27 +257,30 @@ class OwnerExamination {
   }
 
   async #segments(sql: Queryable): Promise<Segments> {
-    const rows = await query<{ segment: string; catalog: Buffer; dead: Buffer }>(
+    const rows = await query<{ segment: string; catalog: Buffer; facts: Buffer; dead: Buffer }>(
       sql,
-      'SELECT segment, catalog, dead FROM find.segments WHERE owner = $1',
+      'SELECT segment, catalog, facts, dead FROM find.segments WHERE owner = $1',
       [this.#owner],
     );
     return new Map(
       rows
         .filter(({ segment }) => !this.#unreadable.has(segment))
-        .map(({ segment, catalog, dead }) => [
-          segment,
-          { catalog: new Catalog(catalog), dead: new DeadPlaces(dead) },
-        ]),
+        .map(({ segment, catalog: bytes, facts, dead }) => {
+          const catalog = new Catalog(bytes);
+          return [
+            segment,
+            { catalog, facts: new SegmentFacts(facts, catalog.count), dead: new DeadPlaces(dead) },
+          ];
+        }),
     );
   }
 
   #filed(segments: Segments, name: EntryName, nowMs: number): EntryState['filed'] {
-    return [...segments].flatMap(([segment, { catalog, dead }]) => {
+    return [...segments].flatMap(([segment, { catalog, facts, dead }]) => {
       const place = catalog.placeOf(name);
       return place < 0 || dead.has(place) || catalog.expiry(place) <= nowMs
         ? []
-        : [{ segment, facts: catalog.facts(place) }];
+        : [{ segment, facts: catalog.entry(place, facts.at(place)) }];
     });
   }
 

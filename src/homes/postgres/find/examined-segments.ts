@@ -3,6 +3,7 @@ import { Slices } from '../../../core/waiting/yielding.js';
 import { addBlock, noFingerprints } from '../../../find/examine/fingerprints.js';
 import type { ComparedSegment } from '../../../find/examine/states.js';
 import { Catalog } from '../../../find/segments/catalog.js';
+import { SegmentFacts } from '../../../find/segments/facts.js';
 import { DeadPlaces } from '../../../find/segments/segment.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { type SegmentRow, blocksOf, segmentColumns } from './segment-rows.js';
@@ -26,5 +27,6 @@ export async function examinedSegment(
     addBlock(sums, block);
     await slices.pause();
   }
-  return { segment, catalog, dead: new DeadPlaces(row.dead), sums, row };
+  const facts = new SegmentFacts(row.facts, catalog.count);
+  return { segment, catalog, facts, dead: new DeadPlaces(row.dead), sums, row };
 }

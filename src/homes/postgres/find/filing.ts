@@ -5,12 +5,8 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
-import {
-  type ChangedPlaces,
-  PlacedChanges,
-  changedCatalog,
-  isWorthRewriting,
-} from '../../../find/segments/changes.js';
+import { PlacedChanges } from '../../../find/segments/changes.js';
+import { SegmentFacts } from '../../../find/segments/facts.js';
 import { mergedBlocks, mergedCatalog } from '../../../find/segments/merge.js';
 import {
   DeadPlaces,
@@ -65,6 +61,7 @@ interface MarkRow extends MarkedRow {
 interface OpenSegment {
   readonly row: SegmentRow;
   readonly catalog: Catalog;
+  readonly facts: SegmentFacts;
   readonly dead: DeadPlaces;
 }
 
@@ -130,7 +127,7 @@ export class Filing {
     const { limits, nowMs, writer } = this.#options;
     return writer.transact(async (work) => {
       if (!(await isAlone(work, owner))) return false;
-      const states = await work.rows<Omit<SegmentRow, 'catalog' | 'dead'>>(
+      const states = await work.rows<Omit<SegmentRow, 'catalog' | 'facts' | 'dead'>>(
         `SELECT segment, entries, dead_entries, (extract(epoch FROM dead_since) * 1000)::bigint AS dead_since_ms
           FROM find.segments WHERE owner = $1 ORDER BY segment`,
         [owner],
@@ -163,10 +160,9 @@ export class Filing {
         ORDER BY segment`,
       [owner, segments],
     );
-    const inputs = rows.map(({ segment, catalog, dead }) => ({
-      catalog: new Catalog(catalog),
-      dead: new DeadPlaces(dead),
-      blocks: blocksOf(work.sql, owner, segment),
+    const inputs = rows.map(openSegment).map((segment) => ({
+      ...segment,
+      blocks: blocksOf(work.sql, owner, segment.row.segment),
     }));
     const merged = await mergedCatalog(inputs, this.#options.nowMs());
     if (merged.entries > 0) {
@@ -234,10 +230,15 @@ async function openSegments(work: Work, owner: string): Promise<OpenSegment[]> {
   const rows = await work.rows<SegmentRow>(`SELECT ${segmentColumns} FROM find.segments WHERE owner = $1`, [
     owner,
   ]);
-  return rows.map((row) => ({ row, catalog: new Catalog(row.catalog), dead: new DeadPlaces(row.dead) }));
+  return rows.map(openSegment);
 }
 
-/** Writes the catalogs again in which things changed that keep their words. The other things are to be read. */
+function openSegment(row: SegmentRow): OpenSegment {
+  const catalog = new Catalog(row.catalog);
+  return { row, catalog, facts: new SegmentFacts(row.facts, catalog.count), dead: new DeadPlaces(row.dead) };
+}
+
+/** Writes the facts of things that keep their words. The other things are to be read. */
 async function fileChanges(
   work: Work,
   owner: string,
@@ -246,22 +247,21 @@ async function fileChanges(
 ): Promise<{ placed: readonly EntryName[]; rewritten: readonly EntryName[] }> {
   const placing = new PlacedChanges(segments);
   const slices = new Slices();
-  for (const { change } of marks) {
-    if (change !== null) placing.add(change);
+  const placed: EntryName[] = [];
+  const rewritten: EntryName[] = [];
+  for (const { name, change } of marks) {
+    const isPlaced = change !== null && placing.add(change);
+    (isPlaced ? placed : rewritten).push(name);
     await slices.pause();
   }
-  const placed = new Set<EntryName>();
-  for (const [index, { row, catalog }] of segments.entries()) {
-    const changes: ChangedPlaces = placing.bySegment[index] ?? new Map();
-    if (changes.size === 0 || !isWorthRewriting(catalog, changes.size)) continue;
-    const bytes = await inSlices(changedCatalog(catalog, changes), slices);
+  for (const [index, { row, facts }] of segments.entries()) {
+    const changes = placing.bySegment[index];
+    if (changes === undefined || changes.size === 0) continue;
     await work.rows(
-      `UPDATE find.segments SET catalog = decode($3, 'hex'), revision = revision + 1
+      `UPDATE find.segments SET facts = decode($3, 'base64'), revision = revision + 1
         WHERE owner = $1 AND segment = $2::bigint`,
-      [owner, row.segment, bytes.toString('hex')],
+      [owner, row.segment, facts.with(changes).bytes.toString('base64')],
     );
-    for (const { name } of changes.values()) placed.add(name);
   }
-  const rewritten = marks.flatMap(({ name }) => (placed.has(name) ? [] : [name]));
-  return { placed: [...placed], rewritten };
+  return { placed, rewritten };
 }

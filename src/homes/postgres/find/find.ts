@@ -107,6 +107,11 @@ export class PostgresFind implements FindPort {
     await this.#reindexing.close();
   }
 
+  /** The database was restored. */
+  forgetAll(): void {
+    this.#gathering.forgetAll();
+  }
+
   readonly search: FindPort['search'] = async (search) => {
     const { limits, messages } = this.#options;
     const { parts } = search;
@@ -131,7 +136,11 @@ export class PostgresFind implements FindPort {
       const partitions: ViewedPartition[] = [];
       // From the end of the first filing.
       readUntilMs = Math.min(readUntilMs, performance.now() + readingMsMax);
-      let isComplete = gathered.every(({ marksRead }) => marksRead <= marksReadMax);
+      let isComplete = gathered.every(
+        ({ marksRead, refiled }) =>
+          marksRead <= marksReadMax &&
+          ![...refiled].some((namespace) => filter.hasCollection('data', namespace)),
+      );
       for (const owner of gathered) {
         const begun = await begunWords(this.#options.sql, owner, wanted.beginnings, filter);
         if (begun === null && attempt < attemptsMax) break;

@@ -101,7 +101,7 @@ const initialTables = `
     PRIMARY KEY (owner, mark)
   );
 
-  -- Rows are added and removed whole; only the dead places of a segment change, and the facts in its catalog.
+  -- Rows are added and removed whole; only the dead places of a segment change, and the facts of its entries.
   CREATE TABLE find.segments (
     owner text COLLATE "C" NOT NULL,
     segment bigint GENERATED ALWAYS AS IDENTITY,
@@ -110,7 +110,9 @@ const initialTables = `
     -- Since when the segment has text that must not be found: deleted, or expired.
     dead_since timestamptz,
     catalog bytea NOT NULL,
-    -- How often the catalog was written again.
+    -- What may change of the entries without their words.
+    facts bytea NOT NULL,
+    -- How often the facts were written again.
     revision integer NOT NULL DEFAULT 0,
     dead bytea NOT NULL DEFAULT '',
     PRIMARY KEY (owner, segment)
@@ -140,7 +142,8 @@ const initialTables = `
     PRIMARY KEY (owner, namespace)
   );
   -- The bytes are packed already: compressing them again costs time and saves little.
-  ALTER TABLE find.segments ALTER catalog SET STORAGE EXTERNAL, ALTER dead SET STORAGE EXTERNAL;
+  ALTER TABLE find.segments ALTER catalog SET STORAGE EXTERNAL, ALTER facts SET STORAGE EXTERNAL,
+    ALTER dead SET STORAGE EXTERNAL;
   ALTER TABLE find.blocks ALTER body SET STORAGE EXTERNAL;
 
   ${markFunction('mark_documents', markedDocuments)}

@@ -2,6 +2,7 @@
  * The rows of segments and blocks in PostgreSQL. Blocks travel in base64: reading them took half as long as
  * in hexadecimal.
  */
+import type { NewSegment } from '../../../find/segments/segment.js';
 import type { Block } from '../../../find/segments/blocks.js';
 import { type Queryable, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
@@ -15,23 +16,31 @@ export interface SegmentRow {
   readonly dead_entries: number;
   readonly dead_since_ms: string | null;
   readonly catalog: Buffer;
+  readonly facts: Buffer;
   readonly dead: Buffer;
 }
 
-export const segmentColumns = `segment, entries, dead_entries, catalog, dead,
+export const segmentColumns = `segment, entries, dead_entries, catalog, facts, dead,
   (extract(epoch FROM dead_since) * 1000)::bigint AS dead_since_ms`;
 
 /** Adds a segment and returns its number. `earliestExpiryMs` is Infinity if none of its entries expires. */
 export async function insertSegment(
   work: Work,
   owner: string,
-  { catalog, entries }: { readonly catalog: Buffer; readonly entries: number },
+  { catalog, facts, entries }: Omit<NewSegment, 'blocks'>,
   earliestExpiryMs: number,
 ): Promise<string> {
   const [row] = await work.rows<{ segment: string }>(
-    `INSERT INTO find.segments (owner, entries, catalog, dead_since)
-      VALUES ($1, $2, decode($3, 'hex'), to_timestamp($4::double precision / 1000)) RETURNING segment`,
-    [owner, entries, catalog.toString('hex'), Number.isFinite(earliestExpiryMs) ? earliestExpiryMs : null],
+    `INSERT INTO find.segments (owner, entries, catalog, facts, dead_since)
+      VALUES ($1, $2, decode($3, 'base64'), decode($4, 'base64'), to_timestamp($5::double precision / 1000))
+      RETURNING segment`,
+    [
+      owner,
+      entries,
+      catalog.toString('base64'),
+      facts.toString('base64'),
+      Number.isFinite(earliestExpiryMs) ? earliestExpiryMs : null,
+    ],
   );
   return row?.segment ?? '';
 }

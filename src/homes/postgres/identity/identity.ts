@@ -4,6 +4,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { type Writer, writeOne } from '../../../core/write.js';
 import { tokenChange } from '../../../identity/announcements.js';
 import type { IdentityPort } from '../../../identity/port.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, query } from '../database/connection.js';
@@ -22,6 +23,8 @@ export interface PostgresIdentityOptions {
   readonly limits: Limits;
   /** Called with each token that was revoked or has expired, through this server or another. */
   readonly onRemoved: (id: string) => void;
+  /** Called with each agent that was deleted or renamed, or whose lease was released. */
+  readonly onAgentForgotten: (agent: ActingAgent) => void;
   /** Called after a connection was lost: tokens may have been removed that this server has not heard of. */
   readonly onMissed: () => void;
   /** Faults that no caller waits for. */
@@ -51,6 +54,12 @@ export class PostgresIdentity implements IdentityPort {
     this.#options = options;
     this.#spellings = new Spellings(options.limits.tokensCachedMax);
     this.removals = new Removals(options);
+  }
+
+  /** The database was restored. */
+  forgetAll(): void {
+    this.#spellings.clear();
+    this.#options.onMissed();
   }
 
   readonly isCacheValid: IdentityPort['isCacheValid'] = () => this.removals.isReceiving();

@@ -9,7 +9,8 @@ import {
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
 import { lockSql } from '../database/advisory-locks.js';
-import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import { inSteps } from '../database/in-steps.js';
 import { takeTurn } from '../database/turns.js';
 

@@ -1,16 +1,27 @@
 /**
- * How servers notify each other that a token was removed or replaced, and how a server knows that it receives
- * these notices.
+ * How servers notify each other that a token was removed or replaced, or that an agent was deleted or renamed,
+ * and how a server knows that it receives these notices.
  */
 import { randomUUID } from 'node:crypto';
-import { type PostgresSql, listen, query } from '../database/connection.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { listen } from '../database/pool.js';
 import type { Work } from '../write/work.js';
 
-/** Tokens are removed rarely, so the lock that NOTIFY takes at commit does not matter. */
+/** Tokens and agents are removed rarely, so the lock that NOTIFY takes at commit does not matter. */
 const channel = 'stoa_tokens_removed';
 
 /** The notice that the operator's token was replaced. */
 export const tokenNotice = { channel, operatorReplaced: 'operator' } as const;
+
+const agentWord = 'agent';
+
+/** Makes the other servers forget that the agent was at work: its next write there makes or renews it. */
+export function notifyForgotten(work: Pick<Work, 'send'>, { user, agent }: ActingAgent): void {
+  const names = [user, agent].map((name) => encodeURIComponent(name));
+  work.send('SELECT pg_notify($1, $2)', [channel, [agentWord, ...names].join(' ')]);
+}
 
 /** Removed tokens that one notice names; PostgreSQL takes 8,000 bytes. */
 const idsPerNotice = 300;
@@ -28,8 +39,9 @@ export interface RemovalsOptions {
   /** Not the pool: a beat that waits for a busy pool comes too late. */
   readonly beats: PostgresSql;
   readonly onRemoved: (id: string) => void;
+  readonly onAgentForgotten: (agent: ActingAgent) => void;
   /**
-   * Called after the connection was lost, because tokens may have been removed that this server has not heard
+   * Called after the connection was lost, because of tokens and agents that this server has not heard
    * of; and when the operator's token was replaced.
    */
   readonly onMissed: () => void;
@@ -40,12 +52,17 @@ export class Removals {
   readonly #options: RemovalsOptions;
   /** Distinguishes the beats of this server from those of other servers. */
   readonly #server = randomUUID();
-  #beating: NodeJS.Timeout | undefined;
+  readonly #beating: Periodic;
   #heardMs = -Infinity;
   #isListening = false;
 
   constructor(options: RemovalsOptions) {
     this.#options = options;
+    this.#beating = new Periodic({
+      everyMs: beatEveryMs,
+      run: () => this.#beat(),
+      onError: options.onError,
+    });
   }
 
   async open(): Promise<void> {
@@ -59,12 +76,11 @@ export class Removals {
         this.#isListening = true;
       },
     );
-    await this.#beat();
-    this.#beating = setInterval(() => void this.#beat(), beatEveryMs);
-    this.#beating.unref();
+    await this.#beating.runNow();
+    this.#beating.start();
   }
 
-  /** Cached tokens are used only while this is true. */
+  /** Tokens and agents in memory count only while this is true. */
   isReceiving(): boolean {
     return performance.now() - this.#heardMs < silentMsMax;
   }
@@ -77,14 +93,18 @@ export class Removals {
       ]);
   }
 
-  close(): void {
-    clearInterval(this.#beating);
+  close(): Promise<void> {
+    return this.#beating.close();
   }
 
   #hear(payload: string): void {
-    const [first = '', sentMs, ...rest] = payload.split(' ');
+    const [first = '', second = '', third = ''] = payload.split(' ');
     if (first === beatWord) {
-      if (rest[0] === this.#server) this.#heardMs = Math.max(this.#heardMs, Number(sentMs));
+      if (third === this.#server) this.#heardMs = Math.max(this.#heardMs, Number(second));
+      return;
+    }
+    if (first === agentWord) {
+      this.#options.onAgentForgotten({ user: decodeURIComponent(second), agent: decodeURIComponent(third) });
       return;
     }
     if (payload === tokenNotice.operatorReplaced) {
@@ -95,13 +115,9 @@ export class Removals {
   }
 
   async #beat(): Promise<void> {
-    try {
-      await query(this.#options.beats, 'SELECT pg_notify($1, $2)', [
-        channel,
-        `${beatWord} ${performance.now()} ${this.#server}`,
-      ]);
-    } catch (error) {
-      this.#options.onError(error);
-    }
+    await query(this.#options.beats, 'SELECT pg_notify($1, $2)', [
+      channel,
+      `${beatWord} ${performance.now()} ${this.#server}`,
+    ]);
   }
 }

@@ -1,6 +1,6 @@
 /** A write checks the token of its caller in the database, even if this server has cached the token. */
 import type { Caller } from '../../../core/caller.js';
-import { StoaError } from '../../../core/errors.js';
+import { tokenRemovedError } from '../../../identity/tokens.js';
 import { type Queryable, query } from '../database/connection.js';
 import { time } from '../registry/rows.js';
 
@@ -30,10 +30,4 @@ export async function checkCallerToken(
   if (tokenId === null) return;
   const [row] = await query<{ live: boolean }>(sql, findLive, [tokenId, time(nowMs)]);
   if (row?.live !== true) throw tokenRemovedError();
-}
-
-export function tokenRemovedError(): StoaError {
-  return new StoaError('unauthenticated', 'The bearer token was revoked or has expired.', {
-    fix: 'Make a new one with "stoa token create".',
-  });
 }

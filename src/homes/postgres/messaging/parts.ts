@@ -63,7 +63,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
   const notices = new Notices({ redis, origin, onError });
   const scores = new MessageScores(stored);
   const words = new WordIndex({ ...stored, onError });
-  const messages = new RedisMessages({ ...stored, scores, words, origin });
+  const messages = new RedisMessages({ ...stored, scores, words, origin, onError });
   /** For work after a commit: the write has succeeded. */
   const reported = (work: Promise<void>, about: string): Promise<void> =>
     work.catch((error: unknown) => onError(error, about));

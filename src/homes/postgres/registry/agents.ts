@@ -1,5 +1,5 @@
 /** Agents and their leases in PostgreSQL: create, update, change state, delete. */
-import { versionFailure } from '../../../core/version-failure.js';
+import { versionFailure } from '../../../core/errors.js';
 import { agentChange } from '../../../registry/announcements.js';
 import {
   type AgentChange,

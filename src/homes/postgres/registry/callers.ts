@@ -10,13 +10,15 @@ import type { PostgresRegistry } from './registry.js';
 import { userIdOf } from './users.js';
 import type { RegistryWork } from './work.js';
 
+type CallersRegistry = Pick<PostgresRegistry, 'limits' | 'nowMs' | 'partOf' | 'isReceiving'>;
+
 export class RegistryCallers implements CallerAgents {
   /** The agents that were at work a moment ago, as this server knows. */
   readonly recent: RecentAgents;
-  readonly #registry: Pick<PostgresRegistry, 'limits' | 'nowMs' | 'partOf'>;
+  readonly #registry: CallersRegistry;
   readonly #clock = new NanosecondClock();
 
-  constructor(registry: Pick<PostgresRegistry, 'limits' | 'nowMs' | 'partOf'>) {
+  constructor(registry: CallersRegistry) {
     this.#registry = registry;
     this.recent = new RecentAgents(registry.limits);
   }
@@ -25,7 +27,9 @@ export class RegistryCallers implements CallerAgents {
     return makeAgentId(userKey(user), name, this.#clock.next(this.#registry.nowMs()));
   }
 
+  /** What is in memory counts only while the notices of other servers arrive. */
   isFresh(agent: ActingAgent, nowMs: number, untilMs?: number): boolean {
+    if (!this.#registry.isReceiving()) this.recent.clear();
     return this.recent.isFresh(agent, nowMs, untilMs);
   }
 

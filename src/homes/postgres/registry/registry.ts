@@ -29,6 +29,8 @@ export interface PostgresRegistryOptions {
   readonly limits: Limits;
   /** This server's estimate of the database's clock. */
   readonly nowMs: () => number;
+  /** Whether notices of other servers arrive (`Removals`). Suites of one domain have none. */
+  readonly isReceiving?: () => boolean;
   /** Tests only: replaces the database's clock. Milliseconds since 1970. */
   readonly clock?: () => number;
 }
@@ -60,6 +62,14 @@ export class PostgresRegistry implements RegistryPort {
     this.#options = options;
     this.#spellings = new Spellings(options.limits.tokensCachedMax);
   }
+
+  /** The database was restored. */
+  forgetAll(): void {
+    this.#spellings.clear();
+    this.callers.recent.clear();
+  }
+
+  readonly isReceiving = (): boolean => this.#options.isReceiving?.() ?? true;
 
   readonly nowMs: RegistryPort['nowMs'] = () => this.#options.clock?.() ?? this.#options.nowMs();
 

@@ -10,13 +10,17 @@ import { spellingOf } from './users.js';
 
 export class Spellings {
   /**
-   * Users that are stored under this spelling. A spelling never changes, on any server, so no entry goes
-   * stale. It saves a statement in each read and write of the registry.
+   * Users that are stored under this spelling. A spelling never changes, on any server, so an entry goes stale only
+   * when the database is restored. It saves a statement in each read and write of the registry.
    */
   readonly #known: LRUCache<string, true>;
 
   constructor(knownMax: number) {
     this.#known = new LRUCache(entriesAtMost(knownMax));
+  }
+
+  clear(): void {
+    this.#known.clear();
   }
 
   /**

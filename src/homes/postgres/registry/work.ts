@@ -8,6 +8,7 @@ import type { PresenceOutcome } from '../../../registry/lifecycle/presence.js';
 import type { RecentAgents } from '../../../registry/recent-agents.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { Parameter, Queryable } from '../database/connection.js';
+import { notifyForgotten } from '../identity/removals.js';
 import type { Work } from '../write/work.js';
 import {
   type Row,
@@ -178,7 +179,9 @@ export class RegistryWork {
     this.#work.afterCommit(() => this.#options.recent.remember(agent, nowMs));
   }
 
+  /** Every server forgets that the agent was at work, this one before its answer. */
   forgetRecent(agent: StoredAgent): void {
+    notifyForgotten(this.#work, { user: agent.meta.user, agent: agent.record.name });
     this.#work.afterCommit(() => this.#options.recent.forget(agent));
   }
 

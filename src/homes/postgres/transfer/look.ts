@@ -3,7 +3,8 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
 import type { MoveRole } from '../../../transfer/move/port.js';
-import { closePostgres, openPostgres, query } from '../database/connection.js';
+import { query } from '../database/connection.js';
+import { closePostgres, openPostgres } from '../database/pool.js';
 import { planPostgresHome } from '../open.js';
 
 export interface PostgresPlace {

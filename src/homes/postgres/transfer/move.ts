@@ -9,7 +9,9 @@ import { type HomeMove, type MoveMark, refusePartOfMove } from '../../../transfe
 import { clearFact, readFact, writeFact } from '../cluster/facts.js';
 import type { Servers } from '../cluster/servers.js';
 import { lockNumber } from '../database/advisory-locks.js';
-import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { closePostgres, openPostgres } from '../database/pool.js';
+import { transaction } from '../database/transaction.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { lockRecordStores } from './locks.js';
 import { agentRecordStore } from './namespace-agents.js';

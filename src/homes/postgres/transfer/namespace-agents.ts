@@ -1,46 +1,33 @@
 /** The agents of namespaces in PostgreSQL, as a move takes them. */
 import type { NamespaceAgentLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 import { recordAgents } from '../datastore/agents.js';
-import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableAccess, TableRecords } from './records.js';
-
-interface Reads {
-  readonly sql: Queryable;
-}
+import { TableRecords, pageOfRows, writerAccess } from './records.js';
 
 interface AgentRow {
-  user: string;
+  userId: string;
   namespace: string;
   agent: string;
 }
+
+const rows = {
+  columns: '"userId", namespace, agent',
+  from: 'agent_data_store_agents a',
+  key: ['"userId"', 'namespace', 'agent'],
+  where: `AND EXISTS (SELECT FROM agent_data_store d
+    WHERE d."userId" = a."userId" AND d.namespace = a.namespace)`,
+};
 
 export function agentRecordStore(
   sql: PostgresSql,
   transact: PostgresWriter['transact'],
 ): [type: string, store: RecordStore] {
-  const access: TableAccess<Reads, Work> = { reader: { sql }, transact };
   return [
     'data.agent',
-    new TableRecords<NamespaceAgentLine, Reads, Work>(access, {
-      page: async (_scope, after, limit) => {
-        const [user = '', namespace = '', agent = ''] = after?.split('\0') ?? [];
-        const rows = await query<AgentRow>(
-          sql,
-          `SELECT "userId" AS user, namespace, agent FROM agent_data_store_agents a
-              WHERE ("userId", namespace, agent) > ($1, $2, $3) AND EXISTS (SELECT FROM agent_data_store d
-                WHERE d."userId" = a."userId" AND d.namespace = a.namespace)
-              ORDER BY "userId", namespace, agent LIMIT $4`,
-          [user, namespace, agent, limit],
-        );
-        const last = rows.length < limit ? undefined : rows.at(-1);
-        return {
-          records: rows.map((row) => ({ type: 'data.agent', ...row })),
-          after: last === undefined ? null : `${last.user}\0${last.namespace}\0${last.agent}`,
-        };
-      },
+    new TableRecords(writerAccess(sql, transact), {
+      page: (_scope, after, limit) => pageOfRows(sql, rows, lineOf, after, limit),
       stored: async ({ sql: on }, line) => {
         const found = await query(
           on,
@@ -53,4 +40,8 @@ export function agentRecordStore(
         recordAgents(work.sql, [{ scope: { user, namespace }, agent }]),
     }),
   ];
+}
+
+function lineOf({ userId, namespace, agent }: AgentRow): NamespaceAgentLine {
+  return { type: 'data.agent', user: userId, namespace, agent };
 }

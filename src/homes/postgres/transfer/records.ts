@@ -2,6 +2,9 @@
 import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 
 /**
  * The storage of one kind of record. Its statements run on a `Reader`, the pool, or on a `Writer`, an open
@@ -32,6 +35,59 @@ export interface TableAccess<Reader, Writer extends Reader> {
   reader: Reader;
   /** Runs a step as one transaction. */
   transact<T>(body: (writer: Writer) => Promise<T>): Promise<T>;
+}
+
+/** What most records need to be read. */
+export interface SqlReader {
+  readonly sql: Queryable;
+}
+
+/** Records that are read from the pool, and written in a transaction of the home's writer. */
+export function writerAccess(
+  sql: PostgresSql,
+  transact: PostgresWriter['transact'],
+): TableAccess<SqlReader, Work> {
+  return { reader: { sql }, transact };
+}
+
+interface OrderedRows {
+  readonly columns: string;
+  readonly from: string;
+  /** Columns of text, which are among the `columns`. */
+  readonly key: readonly string[];
+  /** More conditions, and their parameters; the first is numbered after the columns of the key. */
+  readonly where?: string;
+  readonly parameters?: readonly string[];
+}
+
+/** A page of rows in the order of their key. The position is the key of the last row. */
+export async function pageOfRows<Row extends object, Line extends { type: string }>(
+  sql: Queryable,
+  { columns, from, key, where = '', parameters = [] }: OrderedRows,
+  lineOf: (row: Row) => Line,
+  after: string | null,
+  limit: number,
+): Promise<RecordPage<Line>> {
+  const order = key.join(', ');
+  const places = key.map((_, index) => `$${index + 1}`).join(', ');
+  const rows = await query<Row>(
+    sql,
+    `SELECT ${columns} FROM ${from} WHERE (${order}) > (${places}) ${where} ORDER BY ${order} LIMIT ${limit}`,
+    [...(after?.split(keySeparator) ?? key.map(() => '')), ...parameters],
+  );
+  const last = rows.length < limit ? undefined : new Map(Object.entries(rows.at(-1) ?? {}));
+  return {
+    records: rows.map(lineOf),
+    after: last === undefined ? null : key.map((column) => last.get(nameOf(column))).join(keySeparator),
+  };
+}
+
+/** PostgreSQL cannot store it in text. */
+const keySeparator = '\0';
+
+/** `l.user_id` and `"userId"` as the driver names them. */
+function nameOf(column: string): string {
+  return column.replace(/^\w+\./, '').replaceAll('"', '');
 }
 
 export class TableRecords<

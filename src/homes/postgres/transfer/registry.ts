@@ -29,7 +29,7 @@ import { findSession } from '../registry/sessions.js';
 import { getUser, spellingOf, userIdOf } from '../registry/users.js';
 import type { RegistryWork } from '../registry/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableAccess, type TableKind, TableRecords } from './records.js';
+import { type SqlReader, type TableAccess, type TableKind, TableRecords, pageOfRows } from './records.js';
 
 export interface RegistryRecordsOptions {
   sql: PostgresSql;
@@ -41,10 +41,6 @@ export interface RegistryRecordsOptions {
 
 /** Whether one of these names of a user holds a task. */
 type HoldsClaims = (on: Queryable, user: string, holders: readonly string[]) => Promise<boolean>;
-
-interface Reads {
-  sql: Queryable;
-}
 
 /** A table of records that belong to agents. Its key is user, agent and id. */
 interface AgentTable<Line> {
@@ -76,7 +72,7 @@ export function registryRecords({
   registry,
   holdsClaims,
 }: RegistryRecordsOptions): [type: string, store: RecordStore][] {
-  const access: TableAccess<Reads, RegistryWork> = {
+  const access: TableAccess<SqlReader, RegistryWork> = {
     reader: { sql },
     transact: (body) => transact((work) => body(registry.partOf(work))),
   };
@@ -89,7 +85,7 @@ export function registryRecords({
   ];
 }
 
-function userKind(sql: Queryable): TableKind<UserLine, Reads, RegistryWork> {
+function userKind(sql: Queryable): TableKind<UserLine, SqlReader, RegistryWork> {
   return {
     refusalOf: textRefusal,
     page: async ({ user, whole }, after, limit) => {
@@ -115,7 +111,7 @@ function agentKind(
   sql: Queryable,
   limits: Limits,
   holdsClaims: HoldsClaims,
-): TableKind<AgentLine, Reads, RegistryWork> {
+): TableKind<AgentLine, SqlReader, RegistryWork> {
   return {
     refusalOf: textRefusal,
     page: async (scope, after, limit) => {
@@ -136,7 +132,7 @@ function agentKind(
   };
 }
 
-function sessionKind(sql: Queryable): TableKind<AgentSessionLine, Reads, RegistryWork> {
+function sessionKind(sql: Queryable): TableKind<AgentSessionLine, SqlReader, RegistryWork> {
   return {
     refusalOf: textRefusal,
     page: (scope, after, limit) => pageOf(sql, sessionTable, scope, after, limit),
@@ -151,7 +147,7 @@ function sessionKind(sql: Queryable): TableKind<AgentSessionLine, Reads, Registr
   };
 }
 
-function linkKind(sql: Queryable): TableKind<LinkLine, Reads, RegistryWork> {
+function linkKind(sql: Queryable): TableKind<LinkLine, SqlReader, RegistryWork> {
   return {
     refusalOf: textRefusal,
     page: (scope, after, limit) => pageOf(sql, linkTable, scope, after, limit),
@@ -211,7 +207,6 @@ async function reachOf(sql: Queryable, { user }: ExportScope): Promise<string | 
   return (await spellingOf(sql, user)) === user ? userIdOf(user) : undefined;
 }
 
-/** Pages in the order of the table's key. The parts of the key are the position. */
 async function pageOf<Line extends { type: string }>(
   sql: Queryable,
   { name, columns, id, lineOf }: AgentTable<Line>,
@@ -221,19 +216,14 @@ async function pageOf<Line extends { type: string }>(
 ): Promise<RecordPage<Line>> {
   const reach = await reachOf(sql, scope);
   if (reach === undefined) return nothing;
-  const [user = '', agent = '', last = ''] = after?.split(' ') ?? [];
-  const rows = await query<Row>(
-    sql,
-    `SELECT ${columns}, user_name
-      FROM (SELECT t.*, u.name AS user_name FROM registry.${name} t
-        JOIN registry.users u ON u.user_id = t.user_id) AS found
-      WHERE (user_id, agent_id, ${id}) > ($1, $2, $3) ${reach === null ? '' : 'AND user_id = $5'}
-      ORDER BY user_id, agent_id, ${id} LIMIT $4`,
-    [user, agent, last, limit, ...(reach === null ? [] : [reach])],
-  );
-  const end = rows.length < limit ? undefined : rows.at(-1);
-  const position = end && ['user_id', 'agent_id', id].map((column) => text(end, column)).join(' ');
-  return { records: rows.map(lineOf), after: position ?? null };
+  const rows = {
+    columns: `${columns}, user_name`,
+    from: `(SELECT t.*, u.name AS user_name FROM registry.${name} t
+      JOIN registry.users u ON u.user_id = t.user_id) AS found`,
+    key: ['user_id', 'agent_id', id],
+    ...(reach !== null && { where: 'AND user_id = $4', parameters: [reach] }),
+  };
+  return pageOfRows(sql, rows, lineOf, after, limit);
 }
 
 async function deletedFences(

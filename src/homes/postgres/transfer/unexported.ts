@@ -6,19 +6,15 @@ import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { insertToken, removeToken, tokenColumns, tokenOf } from '../identity/identity.js';
 import { tokenOwnerId } from '../identity/token-check.js';
-import { type Row, numberOrNull, text } from '../registry/rows.js';
+import { type Row, numberOrNull } from '../registry/rows.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableAccess, type TableKind, TableRecords } from './records.js';
+import { type SqlReader, type TableKind, TableRecords, pageOfRows, writerAccess } from './records.js';
 
 export interface UnexportedRecordsOptions {
   sql: PostgresSql;
   sealer: Sealer;
   transact: PostgresWriter['transact'];
-}
-
-interface Reads {
-  readonly sql: Queryable;
 }
 
 interface SeedRow {
@@ -32,29 +28,23 @@ export function unexportedRecords({
   sealer,
   transact,
 }: UnexportedRecordsOptions): [type: string, store: RecordStore][] {
-  const access: TableAccess<Reads, Work> = { reader: { sql }, transact };
+  const access = writerAccess(sql, transact);
   return [
     ['identity.token', new TableRecords(access, tokenTable(sql))],
     ['messaging.seed', new TableRecords(access, seedTable(sql, sealer))],
   ];
 }
 
-function tokenTable(sql: Queryable): TableKind<TokenLine, Reads, Work> {
+const tokens = {
+  columns: `user_id, ${tokenColumns}`,
+  from: 'registry.tokens',
+  key: ['user_id', 'token_id'],
+};
+const seeds = { columns: 'owner, agent_id, sealed_seed', from: 'messaging.kept_agents', key: ['owner'] };
+
+function tokenTable(sql: Queryable): TableKind<TokenLine, SqlReader, Work> {
   return {
-    page: async (_scope, after, limit) => {
-      const [user = '', token = ''] = after?.split(' ') ?? [];
-      const rows = await query<Row>(
-        sql,
-        `SELECT user_id, ${tokenColumns} FROM registry.tokens WHERE (user_id, token_id) > ($1, $2)
-          ORDER BY user_id, token_id LIMIT $3`,
-        [user, token, limit],
-      );
-      const last = rows.length < limit ? undefined : rows.at(-1);
-      return {
-        records: rows.map(tokenLine),
-        after: last === undefined ? null : `${text(last, 'user_id')} ${text(last, 'token_id')}`,
-      };
-    },
+    page: (_scope, after, limit) => pageOfRows(sql, tokens, tokenLine, after, limit),
     stored: async ({ sql: on }, { id }) => {
       const [row] = await query<Row>(
         on,
@@ -71,27 +61,15 @@ function tokenTable(sql: Queryable): TableKind<TokenLine, Reads, Work> {
   };
 }
 
-function seedTable(sql: Queryable, sealer: Sealer): TableKind<KeptSeedLine, Reads, Work> {
+function seedTable(sql: Queryable, sealer: Sealer): TableKind<KeptSeedLine, SqlReader, Work> {
+  const line = (row: SeedRow): KeptSeedLine => seedLine(row, sealer);
   return {
-    page: async (_scope, after, limit) => {
-      const rows = await query<SeedRow>(
-        sql,
-        `SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner
-          LIMIT $2`,
-        [after ?? '', limit],
-      );
-      return {
-        records: rows.map((row) => seedLine(row, sealer)),
-        after: rows.length < limit ? null : (rows.at(-1)?.owner ?? null),
-      };
-    },
+    page: (_scope, after, limit) => pageOfRows(sql, seeds, line, after, limit),
     stored: async ({ sql: on }, { owner }) => {
-      const [row] = await query<SeedRow>(
-        on,
-        'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner = $1',
-        [owner],
-      );
-      return row === undefined ? undefined : seedLine(row, sealer);
+      const [row] = await query<SeedRow>(on, `SELECT ${seeds.columns} FROM ${seeds.from} WHERE owner = $1`, [
+        owner,
+      ]);
+      return row === undefined ? undefined : line(row);
     },
     obstacle: async ({ sql: on }, { identity }) => {
       const found = await query(on, 'SELECT 1 FROM agents WHERE id = $1', [identity]);

@@ -1,4 +1,5 @@
 /** Background work on workspaces in PostgreSQL: expired leases and sessions, bulk work and re-keying. */
+import { Listeners } from '../../../core/listeners.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
@@ -25,8 +26,8 @@ export class WorkspacesBackground {
   /** The jobs run one after the other. At most one sweep and one settlement wait. */
   #running: Promise<void> = Promise.resolve();
   #isSettleWaiting = false;
-  /** Called after each step of a re-keying with the number of changed records. */
-  readonly #onResealed = new Set<(records: number) => void>();
+  /** After each step of a re-keying: the number of changed records. */
+  readonly #resealed = new Listeners<number>();
   #closing = false;
 
   constructor(options: WorkspacesBackgroundOptions) {
@@ -76,16 +77,15 @@ export class WorkspacesBackground {
   async reseal(onProgress: (resealed: number) => void): Promise<number> {
     const { transact, sealer } = this.#options;
     let resealed = 0;
-    const listener = (records: number): void => {
+    const stop = this.#resealed.add((records) => {
       resealed += records;
       onProgress(resealed);
-    };
-    this.#onResealed.add(listener);
+    });
     try {
       await transact((work) => startReseal(work, sealer));
       while (!this.#closing && (await this.#resealStep()));
     } finally {
-      this.#onResealed.delete(listener);
+      stop();
     }
     return resealed;
   }
@@ -115,7 +115,7 @@ export class WorkspacesBackground {
     const { transact, sealer } = this.#options;
     const records = await transact((work) => resealStep(work, sealer));
     if (records === null) return false;
-    for (const listener of this.#onResealed) listener(records);
+    this.#resealed.tell(records);
     return true;
   }
 

@@ -1,7 +1,7 @@
 /** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
 import type { Caller } from '../../../core/caller.js';
-import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency.js';
-import { type Withheld, repeatedAnswer } from '../../../core/kept-answer.js';
+import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency/idempotency.js';
+import { type Withheld, repeatedAnswer } from '../../../core/idempotency/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, type Queryable, checkWritable, query } from '../database/connection.js';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import type { Caller } from '../../../core/caller.js';
 import { type Change, byAgent } from '../../../core/change.js';
-import type { Idempotency } from '../../../core/idempotency.js';
+import type { Idempotency } from '../../../core/idempotency/idempotency.js';
 import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';

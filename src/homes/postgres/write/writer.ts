@@ -3,11 +3,13 @@
  * transaction.
  */
 import type { Caller } from '../../../core/caller.js';
-import type { Idempotency } from '../../../core/idempotency.js';
+import type { Idempotency } from '../../../core/idempotency/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
-import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import { isAborted, isDatabaseFault } from '../database/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import { inSteps } from '../database/in-steps.js';
 import {
@@ -53,12 +55,16 @@ const groupLockWaitMs = 1_000;
 /** The one way to write of a home: it is made once, and all domains share it. */
 export class PostgresWriter implements Writer {
   readonly #options: PostgresWriterOptions;
-  #sweeping: NodeJS.Timeout | undefined;
-  #sweep: Promise<void> = Promise.resolve();
+  readonly #sweeping: Periodic;
   #isClosing = false;
 
   constructor(options: PostgresWriterOptions) {
     this.#options = options;
+    this.#sweeping = new Periodic({
+      everyMs: sweepIntervalMs,
+      run: () => this.#sweepInTurn(),
+      onError: (error) => options.onError(error, 'removing kept answers'),
+    });
   }
 
   /**
@@ -70,17 +76,12 @@ export class PostgresWriter implements Writer {
     await migrateAnswers(sql);
     await migrateTurns(sql);
     await clock.refresh();
-    if (isOnlyRead) return;
-    this.#sweeping = setInterval(() => {
-      this.#sweep = this.#sweep.then(() => this.#sweepInTurn());
-    }, sweepIntervalMs);
-    this.#sweeping.unref();
+    if (!isOnlyRead) this.#sweeping.start();
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#sweeping);
-    await this.#sweep;
+    return this.#sweeping.close();
   }
 
   /** A statement that wrote its own row of the feed was committed. */
@@ -217,13 +218,9 @@ export class PostgresWriter implements Writer {
   }
 
   async #sweepInTurn(): Promise<void> {
-    const { sql, clock, onError } = this.#options;
-    try {
-      await clock.refresh();
-      if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
-    } catch (error) {
-      onError(error, 'removing kept answers');
-    }
+    const { sql, clock } = this.#options;
+    await clock.refresh();
+    if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
   }
 
   async #runAll(

@@ -114,10 +114,8 @@ export function headerTests(
     it('prove a registration later, when it comes signed with its key', async () => {
       const eve = new Agent(server);
       const raw = JSON.stringify({ public_key: eve.publicKey, name: 'Mallory' });
-      const unsigned = await server.ask('POST', '/register', {
-        body: { public_key: eve.publicKey, name: 'Eve' },
-      });
-      const profile = async () => (await server.ask('GET', `/who/${unsigned.json.id}`)).json;
+      const unsigned = await server.send('/register', { public_key: eve.publicKey, name: 'Eve' });
+      const profile = async () => (await server.get(`/who/${unsigned.json.id}`)).json;
       expect(await profile()).not.toHaveProperty('proven');
       const { 'x-aicq-agent': _, ...headers } = eve.headers(raw, { timestamp: nowMs });
       const again = await server.ask('POST', '/register', { raw, headers });
@@ -128,9 +126,8 @@ export function headerTests(
     it('are stored with a direct message too, so that its reader can verify the author', async () => {
       const bob = await server.agent();
       expect((await server.ask('POST', `/dm/${bob.id}`, { raw: body, headers: signed() })).status).toBe(201);
-      const [letter] = (
-        await server.ask('GET', '/dm?verify=1', { headers: bob.headers('', { timestamp: nowMs }) })
-      ).json.messages;
+      const [letter] = (await server.get('/dm?verify=1', bob.headers('', { timestamp: nowMs }))).json
+        .messages;
       expect(
         verifySignature(
           Buffer.from(ann.publicKey, 'base64'),

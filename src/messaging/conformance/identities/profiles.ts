@@ -26,7 +26,7 @@ export function profileTests(
         body: { name: 'Eva', email: 'eva@example.org' },
       });
       expect(changed.status).toBe(200);
-      expect((await server.ask('GET', `/who/${eve.id}`)).json).toMatchObject({
+      expect((await server.get(`/who/${eve.id}`)).json).toMatchObject({
         name: 'Eva',
         email: 'eva@example.org',
       });
@@ -47,13 +47,13 @@ export function profileTests(
           next.id = eve.id;
           const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
           const body = { public_key: next.publicKey, proof };
-          const { status } = await eve.ask('POST', `/who/${eve.id}/key`, { body });
+          const { status } = await eve.send(`/who/${eve.id}/key`, body);
           statuses.push(status);
           if (status === 200) eve = next;
         }
         expect(statuses).toEqual([200, 409]);
-        expect((await bounded.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
-        expect((await eve.ask('GET', '/dm')).status).toBe(200);
+        expect((await bounded.get(`/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+        expect((await eve.get('/dm')).status).toBe(200);
       });
     });
 
@@ -64,15 +64,15 @@ export function profileTests(
       const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
       const body = { public_key: next.publicKey, proof };
       isRefused(
-        await eve.ask('POST', `/who/${eve.id}/key`, { body: { ...body, proof: eve.sign('x') } }),
+        await eve.send(`/who/${eve.id}/key`, { ...body, proof: eve.sign('x') }),
         400,
         'invalid proof: the new key must sign the rotation',
       );
-      expect((await eve.ask('POST', `/who/${eve.id}/key`, { body })).status).toBe(200);
-      expect((await server.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(next.publicKey);
-      expect((await eve.ask('GET', '/dm')).json).toEqual({ error: 'invalid signature' });
-      expect((await next.ask('GET', '/dm')).status).toBe(200);
-      const { keys } = (await server.ask('GET', `/who/${eve.id}/keys`)).json;
+      expect((await eve.send(`/who/${eve.id}/key`, body)).status).toBe(200);
+      expect((await server.get(`/who/${eve.id}`)).json.public_key).toBe(next.publicKey);
+      expect((await eve.get('/dm')).json).toEqual({ error: 'invalid signature' });
+      expect((await next.get('/dm')).status).toBe(200);
+      const { keys } = (await server.get(`/who/${eve.id}/keys`)).json;
       expect(keys.map((key: { public_key: string }) => key.public_key)).toEqual([
         eve.publicKey,
         next.publicKey,
@@ -85,18 +85,15 @@ export function profileTests(
         ),
       ).toBe(true);
       // A former key never registers a second identity.
-      expect(refusal(await server.ask('POST', '/register', { body: { public_key: eve.publicKey } }))).toEqual(
-        [200, { id: eve.id, profile_url: `/who/${eve.id}` }],
-      );
+      expect(refusal(await server.send('/register', { public_key: eve.publicKey }))).toEqual([
+        200,
+        { id: eve.id, profile_url: `/who/${eve.id}` },
+      ]);
       const taken = {
         public_key: bob.publicKey,
         proof: bob.sign(`aicq-key-rotation|${eve.id}|${next.publicKey}|${bob.publicKey}`),
       };
-      isRefused(
-        await next.ask('POST', `/who/${eve.id}/key`, { body: taken }),
-        409,
-        'public key already registered',
-      );
+      isRefused(await next.send(`/who/${eve.id}/key`, taken), 409, 'public key already registered');
     });
   });
 }

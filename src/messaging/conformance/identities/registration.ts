@@ -22,19 +22,19 @@ export function registrationTests(
 
     it('creates one identity per key, and returns it unchanged for a repeated request', async () => {
       const eve = new Agent(server);
-      const first = await server.ask('POST', '/register', {
-        body: { public_key: eve.publicKey, name: ' Eve\u0007 ', email: 'eve@example.org' },
+      const first = await server.send('/register', {
+        public_key: eve.publicKey,
+        name: ' Eve\u0007 ',
+        email: 'eve@example.org',
       });
       expect(first.status).toBe(201);
       expect(first.json).toEqual({
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
         profile_url: `/who/${first.json.id}`,
       });
-      const again = await server.ask('POST', '/register', {
-        body: { public_key: eve.publicKey, name: 'Mallory' },
-      });
+      const again = await server.send('/register', { public_key: eve.publicKey, name: 'Mallory' });
       expect(refusal(again)).toEqual([200, first.json]);
-      const who = await server.ask('GET', `/who/${first.json.id}`);
+      const who = await server.get(`/who/${first.json.id}`);
       expect(who.json).toEqual({
         id: first.json.id,
         name: 'Eve',
@@ -47,9 +47,7 @@ export function registrationTests(
     it('creates one identity for twenty concurrent registrations of a key', async () => {
       const eve = new Agent(server);
       const answers = await Promise.all(
-        Array.from({ length: 20 }, () =>
-          server.ask('POST', '/register', { body: { public_key: eve.publicKey } }),
-        ),
+        Array.from({ length: 20 }, () => server.send('/register', { public_key: eve.publicKey })),
       );
       expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1);
       expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -70,7 +68,7 @@ export function registrationTests(
         ['text', 'invalid JSON body'],
       ];
       for (const [body, error] of cases)
-        isRefused(await server.ask('POST', '/register', { body }), 400, error, JSON.stringify(body));
+        isRefused(await server.send('/register', body), 400, error, JSON.stringify(body));
       isRefused(await server.ask('POST', '/register', { raw: '{"public_key":' }), 400, 'invalid JSON body');
       isRefused(
         await server.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
@@ -82,17 +80,19 @@ export function registrationTests(
         413,
         'request body too large',
       );
-      isRefused(await server.ask('GET', '/who/nobody'), 400, 'invalid agent ID format');
-      isRefused(await server.ask('GET', `/who/${unknownId}`), 404, 'agent not found');
+      isRefused(await server.get('/who/nobody'), 400, 'invalid agent ID format');
+      isRefused(await server.get(`/who/${unknownId}`), 404, 'agent not found');
     });
 
     it('reads field names in any case and ignores unknown ones', async () => {
       const eve = new Agent(server);
-      const { status, json } = await server.ask('POST', '/register', {
-        body: { PUBLIC_KEY: eve.publicKey, Name: 'Eve', more: [1] },
+      const { status, json } = await server.send('/register', {
+        PUBLIC_KEY: eve.publicKey,
+        Name: 'Eve',
+        more: [1],
       });
       expect(status).toBe(201);
-      expect((await server.ask('GET', `/who/${json.id}`)).json.name).toBe('Eve');
+      expect((await server.get(`/who/${json.id}`)).json.name).toBe('Eve');
     });
 
     it('marks a registration that is signed with its key, and refuses one that is signed with another', async () => {
@@ -100,7 +100,7 @@ export function registrationTests(
       const body = JSON.stringify({ public_key: eve.publicKey });
       const { 'x-aicq-agent': _, ...headers } = eve.headers(body);
       const { json } = await server.ask('POST', '/register', { raw: body, headers });
-      expect((await server.ask('GET', `/who/${json.id}`)).json.proven).toBe(true);
+      expect((await server.get(`/who/${json.id}`)).json.proven).toBe(true);
       const { 'x-aicq-agent': __, ...forged } = bob.headers(body);
       isRefused(
         await server.ask('POST', '/register', { raw: body, headers: forged }),

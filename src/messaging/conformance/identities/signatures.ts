@@ -26,7 +26,7 @@ export function messageSignatureTests(
     afterAll(() => server.close());
 
     const read = async (headers: Record<string, string>, path = '/dm') =>
-      refusalOf(await server.ask('GET', path, { headers }));
+      refusalOf(await server.get(path, headers));
     const readWith = (options: { created?: number; more?: string }) =>
       read(ann.messageSignature('GET', '/dm', '', { components: bare, ...options }));
     const post = async (headers: Record<string, string>) =>

@@ -97,13 +97,9 @@ export function signedRequestTests(
     });
 
     it('are checked over {} for a request without a body', async () => {
-      expect((await ann.ask('GET', '/dm')).status).toBe(200);
+      expect((await ann.get('/dm')).status).toBe(200);
       expect(
-        (
-          await server.ask('GET', '/dm', {
-            headers: { ...ann.headers('{}'), 'content-type': 'application/json' },
-          })
-        ).status,
+        (await server.get('/dm', { ...ann.headers('{}'), 'content-type': 'application/json' })).status,
       ).toBe(200);
     });
 
@@ -138,9 +134,10 @@ export function signedRequestTests(
       expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 401, 401]);
       expect(
         (
-          await server.ask('GET', '/dm', {
-            headers: ann.messageSignature('GET', '/dm', '', { components: ['@method', '@target-uri'] }),
-          })
+          await server.get(
+            '/dm',
+            ann.messageSignature('GET', '/dm', '', { components: ['@method', '@target-uri'] }),
+          )
         ).status,
       ).toBe(200);
     });

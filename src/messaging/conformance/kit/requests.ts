@@ -23,11 +23,11 @@ export function refusals(expect: Expect) {
 }
 
 export function postOnce(agent: Agent): Promise<Answer> {
-  return agent.ask('POST', '/room/global', { body: { body: 'x' } });
+  return agent.send('/room/global', { body: 'x' });
 }
 
 export function send(from: Agent, to: string, body: unknown): Promise<Answer> {
-  return from.ask('POST', `/dm/${to}`, { body });
+  return from.send(`/dm/${to}`, body);
 }
 
 export function forwardedFrom(address: string): Record<string, string> {

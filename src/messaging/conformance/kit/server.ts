@@ -97,6 +97,14 @@ export abstract class MessagingServer {
     };
   }
 
+  get(path: string, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.ask('GET', path, { headers });
+  }
+
+  send(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.ask('POST', path, { body, headers });
+  }
+
   /**
    * Sends bytes on a plain connection. Returns the received text when the server closes the connection, after
    * the first answer, or after the given time.
@@ -119,8 +127,9 @@ export abstract class MessagingServer {
   /** A new agent, registered. */
   async agent(name?: string): Promise<Agent> {
     const agent = new Agent(this);
-    const { json, status } = await this.ask('POST', '/register', {
-      body: { public_key: agent.publicKey, ...(name !== undefined && { name }) },
+    const { json, status } = await this.send('/register', {
+      public_key: agent.publicKey,
+      ...(name !== undefined && { name }),
     });
     if (status !== 201) throw new Error(`registering answered ${status} ${JSON.stringify(json)}`);
     agent.id = json.id;
@@ -128,8 +137,9 @@ export abstract class MessagingServer {
   }
 
   async room(creator: Agent, name = `room-${randomUUID().slice(0, 8)}`, key?: string): Promise<string> {
-    const { json, status } = await creator.ask('POST', '/room', {
-      body: { name, ...(key !== undefined && { is_private: true, key }) },
+    const { json, status } = await creator.send('/room', {
+      name,
+      ...(key !== undefined && { is_private: true, key }),
     });
     if (status !== 201) throw new Error(`making a room answered ${status} ${JSON.stringify(json)}`);
     return json.id;
@@ -216,16 +226,21 @@ export class Agent {
     });
   }
 
+  get(path: string, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.ask('GET', path, { headers });
+  }
+
+  send(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.ask('POST', path, { body, headers });
+  }
+
   async post(
     room: string,
     text: string,
     extra: Record<string, unknown> = {},
     headers: Record<string, string> = {},
   ): Promise<{ id: string; ts: number }> {
-    const { status, json } = await this.ask('POST', `/room/${room}`, {
-      body: { body: text, ...extra },
-      headers,
-    });
+    const { status, json } = await this.send(`/room/${room}`, { body: text, ...extra }, headers);
     if (status !== 201) throw new Error(`posting answered ${status} ${JSON.stringify(json)}`);
     return json;
   }

@@ -10,20 +10,25 @@ export type WrittenPort = {
 };
 
 export function writtenPort({ writer, port }: { writer: Writer; port: MessagingPort }): WrittenPort {
-  const written = new Proxy(port, {
-    get: (object, name) => {
-      const member: unknown = Reflect.get(object, name, object);
-      if (typeof member !== 'function') return member;
-      return (...given: unknown[]): unknown => {
-        const result: unknown = Reflect.apply(member, object, given);
-        return isStep(result) ? writeOne(writer, { caller: operatorCaller() }, result) : result;
-      };
-    },
-  });
-  // The proxy gives each write verb the type that `WrittenPort` says.
-  return written as unknown as WrittenPort;
-}
-
-function isStep(result: unknown): result is Step<unknown> {
-  return typeof result === 'object' && result !== null && 'map' in result && 'after' in result;
+  const atOnce =
+    <Given extends unknown[], Result>(verb: (...given: Given) => Step<Result>) =>
+    (...given: Given): Promise<Result> =>
+      writeOne(writer, { caller: operatorCaller() }, verb(...given));
+  return {
+    ...port,
+    keepFirst: atOnce((...given) => port.keepFirst(...given)),
+    register: atOnce(port.register),
+    updateProfile: atOnce(port.updateProfile),
+    rotateKey: atOnce(port.rotateKey),
+    link: atOnce(port.link),
+    createRoom: atOnce(port.createRoom),
+    updateRoom: atOnce(port.updateRoom),
+    deleteRoom: atOnce(port.deleteRoom),
+    post: atOnce(port.post),
+    postOpening: atOnce(port.postOpening),
+    deleteMessage: atOnce(port.deleteMessage),
+    send: atOnce(port.send),
+    acknowledge: atOnce(port.acknowledge),
+    useNonce: atOnce(port.useNonce),
+  };
 }

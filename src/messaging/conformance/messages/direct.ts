@@ -22,20 +22,19 @@ export function directTests(
 
     it('are shown only to their recipient, newest first', async () => {
       const eve = await server.agent();
-      const first = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'b3BhcXVl' } });
+      const first = await ann.send(`/dm/${eve.id}`, { body: 'b3BhcXVl' });
       expect([first.status, first.json]).toEqual([
         201,
         { id: expect.stringMatching(/^[0-9A-Z]{26}$/), ts: expect.any(Number) },
       ]);
-      const second = (await bob.ask('POST', `/dm/${eve.id.toUpperCase()}`, { body: { body: 'second' } }))
-        .json;
-      const inbox = (await eve.ask('GET', '/dm')).json;
+      const second = (await bob.send(`/dm/${eve.id.toUpperCase()}`, { body: 'second' })).json;
+      const inbox = (await eve.get('/dm')).json;
       expect(inbox.messages).toEqual([
         { id: second.id, from: bob.id, body: 'second', ts: second.ts },
         { id: first.json.id, from: ann.id, body: 'b3BhcXVl', ts: first.json.ts },
       ]);
-      expect((await ann.ask('GET', '/dm')).json.messages).toEqual([]);
-      isRefused(await server.ask('GET', '/dm'), 401, 'missing auth headers');
+      expect((await ann.get('/dm')).json.messages).toEqual([]);
+      isRefused(await server.get('/dm'), 401, 'missing auth headers');
     });
 
     it("are refused with AICQ's errors", async () => {
@@ -58,14 +57,14 @@ export function directTests(
         expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
       };
       await repeated(() => server.ask('POST', `/dm/${eve.id}`, bearer('direct', { body: 'once' })));
-      expect((await eve.ask('GET', '/dm')).json.messages).toHaveLength(1);
+      expect((await eve.get('/dm')).json.messages).toHaveLength(1);
       await repeated(() => server.ask('POST', '/room', bearer('room', { name: 'made-once' })));
-      const { id: room } = (await ann.ask('POST', '/room', { body: { name: 'for-everyone' } })).json;
+      const { id: room } = (await ann.send('/room', { name: 'for-everyone' })).json;
       await repeated(() => server.ask('POST', `/room/${room}`, bearer('post', { body: 'once' })));
       // A new signature under the same key is a repeat too.
       const headers = { 'idempotency-key': 'signed' };
-      await repeated(() => eve.ask('POST', `/room/${room}`, { body: { body: 'signed once' }, headers }));
-      expect(bodiesOf(await server.ask('GET', `/room/${room}`))).toEqual(['signed once', 'once']);
+      await repeated(() => eve.send(`/room/${room}`, { body: 'signed once' }, headers));
+      expect(bodiesOf(await server.get(`/room/${room}`))).toEqual(['signed once', 'once']);
       isRefused(
         await server.ask('POST', `/room/${room}`, bearer('post', { body: 'other' })),
         422,
@@ -77,37 +76,39 @@ export function directTests(
       const eve = await server.agent();
       const ids: string[] = [];
       for (let index = 0; index < 3; index += 1)
-        ids.push((await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } })).json.id);
-      const pending = async () => (await eve.ask('GET', '/dm?pending=1')).json.messages.map(({ id }) => id);
+        ids.push((await ann.send(`/dm/${eve.id}`, { body: `m${index}` })).json.id);
+      const pending = async () => (await eve.get('/dm?pending=1')).json.messages.map(({ id }) => id);
       expect(await pending()).toEqual(ids);
       expect(await pending()).toEqual(ids);
-      expect(
-        (await eve.ask('POST', '/dm/ack', { body: { ids: [ids[0], ids[2], 'nonsense'] } })).json,
-      ).toEqual({ acknowledged: 2 });
-      expect((await eve.ask('POST', '/dm/ack', { body: { ids: [ids[0]] } })).json).toEqual({
+      expect((await eve.send('/dm/ack', { ids: [ids[0], ids[2], 'nonsense'] })).json).toEqual({
+        acknowledged: 2,
+      });
+      expect((await eve.send('/dm/ack', { ids: [ids[0]] })).json).toEqual({
         acknowledged: 0,
       });
-      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [ids[1]] } })).json).toEqual({
+      expect((await bob.send('/dm/ack', { ids: [ids[1]] })).json).toEqual({
         acknowledged: 0,
       });
       expect(await pending()).toEqual([ids[1]]);
-      expect(
-        (await eve.ask('GET', '/dm')).json.messages.map(({ acknowledged }) => acknowledged ?? false),
-      ).toEqual([true, false, true]);
+      expect((await eve.get('/dm')).json.messages.map(({ acknowledged }) => acknowledged ?? false)).toEqual([
+        true,
+        false,
+        true,
+      ]);
     });
 
     it('are shown as they are now, however often the inbox was read before', async () => {
       const eve = await server.agent();
       const inbox = async () =>
-        (await eve.ask('GET', '/dm')).json.messages.map(
+        (await eve.get('/dm')).json.messages.map(
           ({ body, acknowledged = false }: { body: string; acknowledged?: boolean }) => [body, acknowledged],
         );
       expect([await inbox(), await inbox()]).toEqual([[], []]);
-      const { id } = (await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'first' } })).json;
+      const { id } = (await ann.send(`/dm/${eve.id}`, { body: 'first' })).json;
       expect([await inbox(), await inbox()]).toEqual([[['first', false]], [['first', false]]]);
-      await eve.ask('POST', '/dm/ack', { body: { ids: [id] } });
+      await eve.send('/dm/ack', { ids: [id] });
       expect(await inbox()).toEqual([['first', true]]);
-      await bob.ask('POST', `/dm/${eve.id}`, { body: { body: 'second' } });
+      await bob.send(`/dm/${eve.id}`, { body: 'second' });
       expect(await inbox()).toEqual([
         ['second', false],
         ['first', true],
@@ -116,11 +117,10 @@ export function directTests(
 
     it('are listed page by page without a gap', async () => {
       const eve = await server.agent();
-      for (let index = 0; index < 7; index += 1)
-        await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } });
+      for (let index = 0; index < 7; index += 1) await ann.send(`/dm/${eve.id}`, { body: `m${index}` });
       const bodies: string[] = [];
       for (let query = ''; ;) {
-        const page = (await eve.ask('GET', `/dm?limit=3${query}`)).json;
+        const page = (await eve.get(`/dm?limit=3${query}`)).json;
         bodies.push(...page.messages.map(({ body }) => body));
         if (!page.has_more) break;
         query = `&cursor=${page.next_cursor}`;

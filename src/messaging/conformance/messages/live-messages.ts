@@ -78,7 +78,7 @@ export function liveMessageTests(
       await again.until(2);
       expect(again.messages.map(({ data }) => data.body).toSorted()).toEqual(['c', 'd']);
       again.close();
-      isRefused(await server.ask('GET', '/stream'), 400, "query parameter 'rooms' is required");
+      isRefused(await server.get('/stream'), 400, "query parameter 'rooms' is required");
     });
 
     it('a stream of several rooms names the room of each message, also while others read that room', async () => {
@@ -102,10 +102,10 @@ export function liveMessageTests(
 
     it('an inbox stream starts with the pending messages, and only its owner can open it', async () => {
       const eve = await server.agent();
-      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });
+      await ann.send(`/dm/${eve.id}`, { body: 'waiting' });
       const stream = await Stream.open(`${server.url}/dm/stream?pending=1`, eve.headers());
       await stream.until(1);
-      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'fresh' } });
+      await ann.send(`/dm/${eve.id}`, { body: 'fresh' });
       await stream.until(2);
       expect(stream.messages.map(({ data }) => data.body)).toEqual(['waiting', 'fresh']);
       stream.close();
@@ -115,16 +115,16 @@ export function liveMessageTests(
     it('a long poll returns as soon as a message arrives', async () => {
       const room = await server.room(ann);
       const { ts } = await ann.post(room, 'known');
-      const waiting = server.ask('GET', `/room/${room}?after=${ts}&wait=30`);
+      const waiting = server.get(`/room/${room}?after=${ts}&wait=30`);
       await ann.post(room, 'news');
       expect(bodiesOf(await waiting)).toEqual(['news']);
       const eve = await server.agent();
-      const inbox = eve.ask('GET', '/dm?pending=1&wait=30');
-      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'for you' } });
+      const inbox = eve.get('/dm?pending=1&wait=30');
+      await ann.send(`/dm/${eve.id}`, { body: 'for you' });
       expect(bodiesOf(await inbox)).toEqual(['for you']);
-      expect(
-        (await server.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
-      ).toEqual([]);
+      expect((await server.get(`/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages).toEqual(
+        [],
+      );
       // A caller that has disconnected is not waited for.
       expect(
         await server.stoa.messaging.hub.wait(
@@ -141,18 +141,12 @@ export function liveMessageTests(
       const [sender, ...names] = ['sender', 'reads', 'pends', 'streams'];
       for (const agent of names)
         await server.ask('PUT', `/v1/data/notes/${agent}`, { headers: await as(agent), body: { value: 1 } });
-      const reads = server.ask('GET', '/v1/inbox?after=1970-01-01T00:00:00Z&wait=30', {
-        headers: await as('reads'),
-      });
-      const pends = server.ask('GET', '/v1/inbox?pending=true&wait=30', { headers: await as('pends') });
+      const reads = server.get('/v1/inbox?after=1970-01-01T00:00:00Z&wait=30', await as('reads'));
+      const pends = server.get('/v1/inbox?pending=true&wait=30', await as('pends'));
       const events = { ...(await as('streams')), accept: 'text/event-stream' };
       const stream = await Stream.open(`${server.url}/v1/inbox`, events);
       await stream.until(1, ({ events: got }) => got);
-      for (const to of names)
-        await server.ask('POST', '/v1/inbox', {
-          headers: await as(sender!),
-          body: { to, body: 'the first' },
-        });
+      for (const to of names) await server.send('/v1/inbox', { to, body: 'the first' }, await as(sender!));
       for (const answer of [await reads, await pends])
         expect(answer.json.items.map(({ body }) => body)).toEqual(['the first']);
       // The stream ends, and its reader connects again from its position.

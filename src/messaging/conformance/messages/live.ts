@@ -19,7 +19,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
 
     /** The server answers, several times in a row. */
     async function answers(): Promise<void> {
-      for (let count = 0; count < 5; count += 1) expect((await server.ask('GET', '/livez')).status).toBe(200);
+      for (let count = 0; count < 5; count += 1) expect((await server.get('/livez')).status).toBe(200);
     }
 
     function stream(path: string, headers: Record<string, string> = {}): Promise<Stream> {
@@ -30,7 +30,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const room = await server.room(ann);
       await ann.post(room, 'one');
       const ahead = await stream(`/room/${room}/stream?after=${farFuture}`);
-      const waiting = server.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
+      const waiting = server.get(`/room/${room}?after=${farFuture}&wait=1`);
       const beside = await stream(`/room/${room}/stream?after=1`);
       await beside.until(1);
       await answers();
@@ -47,10 +47,10 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
 
     it('a position in the far future stops no other reader of an inbox', async () => {
       const bob = await server.agent('Bob');
-      const send = (body: string) => ann.ask('POST', `/dm/${bob.id}`, { body: { body } });
+      const send = (body: string) => ann.send(`/dm/${bob.id}`, { body });
       await send('one');
       const ahead = await stream(`/dm/stream?after=${farFuture}`, bob.headers());
-      const waiting = bob.ask('GET', `/dm?after=${farFuture}&wait=1`);
+      const waiting = bob.get(`/dm?after=${farFuture}&wait=1`);
       const beside = await stream('/dm/stream?after=1', bob.headers());
       await beside.until(1);
       await answers();
@@ -72,7 +72,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
       const second = await stream(`/room/${room}/stream?after=1`);
       const third = await stream(`/room/${room}/stream`);
-      const waiting = server.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
+      const waiting = server.get(`/room/${room}?after=${farFuture}&wait=1`);
       await second.until(1);
       await answers();
       await ann.post(room, 'comes');
@@ -88,9 +88,9 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const eve = await own.agent();
       const room = await own.room(eve);
       const waits = [
-        own.ask('GET', `/room/${room}?after=1&wait=3600`),
-        eve.ask('GET', '/dm?after=1&wait=3600'),
-        eve.ask('GET', '/dm?pending=1&wait=3600'),
+        own.get(`/room/${room}?after=1&wait=3600`),
+        eve.get('/dm?after=1&wait=3600'),
+        eve.get('/dm?pending=1&wait=3600'),
       ];
       await eventually(
         () => own.stoa.messaging.hub.waiting,
@@ -133,7 +133,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
             await first.until(1);
             offsetMs += 7_200_000;
             const second = await follow(streamPath);
-            expect((await server.ask('GET', '/livez')).status).toBe(200);
+            expect((await server.get('/livez')).status).toBe(200);
             expect((await post(place, 'new')).status).toBe(201);
             await Promise.all([first.until(2), second.until(1)]);
             first.close();

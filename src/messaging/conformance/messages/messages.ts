@@ -31,7 +31,7 @@ export function messageTests(
         const ids: string[] = [];
         let query = '';
         for (;;) {
-          const page = (await server.ask('GET', `/room/${room}?limit=10${query}`)).json;
+          const page = (await server.get(`/room/${room}?limit=10${query}`)).json;
           ids.push(...page.messages.map(({ id }) => id));
           if (!page.has_more) return ids;
           query = next(page);
@@ -42,14 +42,12 @@ export function messageTests(
       const forward: string[] = [];
       let after = 1;
       for (let page; page === undefined || page.has_more; after = page.messages[0].ts) {
-        page = (await server.ask('GET', `/room/${room}?limit=10&after=${after}`)).json;
+        page = (await server.get(`/room/${room}?limit=10&after=${after}`)).json;
         forward.push(...page.messages.map(({ id }) => id).toReversed());
       }
       expect(forward.toReversed()).toEqual(expected);
-      expect((await server.ask('GET', `/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(
-        25,
-      );
-      isRefused(await server.ask('GET', `/room/${room}?cursor=x`), 400, 'invalid cursor');
+      expect((await server.get(`/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(25);
+      isRefused(await server.get(`/room/${room}?cursor=x`), 400, 'invalid cursor');
     });
 
     it('have strictly increasing times, also for concurrent posts, and ids that contain the time', async () => {
@@ -57,7 +55,7 @@ export function messageTests(
       const posters = await Promise.all(Array.from({ length: 200 }, () => registered(server)));
       const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
       expect(new Set(posted.map(({ ts }) => ts)).size).toBe(200);
-      const page = (await server.ask('GET', `/room/${room}?limit=200`)).json;
+      const page = (await server.get(`/room/${room}?limit=200`)).json;
       const byTime = posted.toSorted((a, b) => b.ts - a.ts).map(({ id, ts }) => ({ id, ts }));
       expect(page.messages.map(({ id, ts }) => ({ id, ts }))).toEqual(byTime);
       expect(posted.toSorted((a, b) => (a.id < b.id ? 1 : -1)).map(({ id }) => id)).toEqual(
@@ -78,7 +76,7 @@ export function messageTests(
       ];
       const room = await server.room(ann);
       for (const text of texts) await ann.post(room, text);
-      const page = (await server.ask('GET', `/room/${room}`)).json;
+      const page = (await server.get(`/room/${room}`)).json;
       expect(page.messages.map(({ body }) => body).toReversed()).toEqual(
         texts.map((text) => Buffer.from(text).toString()),
       );
@@ -87,7 +85,7 @@ export function messageTests(
     it('must have 1 to 4096 bytes and a parent in the same room', async () => {
       const [room, other] = [await server.room(ann), await server.room(ann)];
       const elsewhere = await ann.post(other, 'elsewhere');
-      const tryPost = (body: unknown) => ann.ask('POST', `/room/${room}`, { body });
+      const tryPost = (body: unknown) => ann.send(`/room/${room}`, body);
       isRefused(await tryPost({}), 400, 'body is required');
       isRefused(await tryPost({ body: '' }), 400, 'body is required');
       isRefused(await tryPost({ body: 'x'.repeat(4097) }), 422, 'body too long (max 4096 bytes)');
@@ -103,7 +101,7 @@ export function messageTests(
       ).toBe(201);
       const parent = await ann.post(room, 'question');
       const child = await ann.post(room, 'answer', { pid: parent.id });
-      const page = (await server.ask('GET', `/room/${room}?limit=2`)).json;
+      const page = (await server.get(`/room/${room}?limit=2`)).json;
       expect(page.messages).toEqual([
         { id: child.id, from: ann.id, body: 'answer', pid: parent.id, ts: child.ts },
         { id: parent.id, from: ann.id, body: 'question', ts: parent.ts },
@@ -117,18 +115,17 @@ export function messageTests(
       const child = await bob.post(room, 'child', { pid: root.id });
       const grandchild = await ann.post(room, 'grandchild', { pid: child.id });
       for (const from of [root.id, child.id, grandchild.id]) {
-        const thread = (await server.ask('GET', `/room/${room}/${from}/thread`)).json;
+        const thread = (await server.get(`/room/${room}/${from}/thread`)).json;
         expect([thread.root, thread.messages.map(({ body }) => body)]).toEqual([
           root.id,
           ['root', 'child', 'grandchild'],
         ]);
       }
-      const first = (await server.ask('GET', `/room/${room}/${root.id}/thread?limit=2`)).json;
-      const second = (
-        await server.ask('GET', `/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`)
-      ).json;
+      const first = (await server.get(`/room/${room}/${root.id}/thread?limit=2`)).json;
+      const second = (await server.get(`/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`))
+        .json;
       expect([first.has_more, second.messages.map(({ body }) => body)]).toEqual([true, ['grandchild']]);
-      expect((await server.ask('GET', `/room/${room}/${child.id}`)).json).toEqual({
+      expect((await server.get(`/room/${room}/${child.id}`)).json).toEqual({
         id: child.id,
         from: bob.id,
         body: 'child',
@@ -147,9 +144,9 @@ export function messageTests(
       });
       expect([deleted.status, deleted.text]).toEqual([204, '']);
       isRefused(await ann.ask('DELETE', `/room/${room}/${id}`), 404, 'message not found');
-      expect((await server.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
-      expect((await server.ask('GET', '/find?q=regrettable')).json.results).toEqual([]);
-      const { channels } = (await server.ask('GET', '/channels?limit=100')).json;
+      expect((await server.get(`/room/${room}`)).json.messages).toEqual([]);
+      expect((await server.get('/find?q=regrettable')).json.results).toEqual([]);
+      const { channels } = (await server.get('/channels?limit=100')).json;
       expect(channels.find((channel) => channel.id === room)?.message_count).toBe(1);
     });
 
@@ -162,7 +159,7 @@ export function messageTests(
         raw: body,
         headers: ann.messageSignature('POST', `/room/${room}`, body),
       });
-      const page = (await server.ask('GET', `/room/${room}?verify=1`)).json;
+      const page = (await server.get(`/room/${room}?verify=1`)).json;
       expect(page.messages).toHaveLength(2);
       for (const message of page.messages) {
         expect(message.proof.public_key).toBe(ann.publicKey);
@@ -176,7 +173,7 @@ export function messageTests(
         expect(JSON.parse(message.proof.request).body).toBe(message.body);
       }
       expect(page.messages.map(({ proof }) => proof.request)).toEqual([body, raw]);
-      expect((await server.ask('GET', `/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
+      expect((await server.get(`/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
     });
 
     it('never show a room key that a signature covered', async () => {
@@ -187,9 +184,7 @@ export function messageTests(
         extra: { 'x-aicq-room-key': secret },
       });
       expect((await server.ask('POST', `/room/${room}`, { raw: body, headers })).status).toBe(201);
-      const page = await server.ask('GET', `/room/${room}?verify=1`, {
-        headers: { 'x-aicq-room-key': secret },
-      });
+      const page = await server.get(`/room/${room}?verify=1`, { 'x-aicq-room-key': secret });
       expect(page.json.messages[0].body).toBe('covered');
       expect(page.text).not.toContain(secret);
     });

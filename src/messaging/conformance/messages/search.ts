@@ -26,8 +26,7 @@ export function searchTests(
       const one = await ann.post(room, `${tag} Hello, WORLD`);
       const two = await ann.post('global', `${tag} hello again`);
       const three = await ann.post(room, `${tag} 機械学習のモデル привет_мир`);
-      const find = async (query: string) =>
-        (await server.ask('GET', `/find?q=${encodeURIComponent(query)}`)).json;
+      const find = async (query: string) => (await server.get(`/find?q=${encodeURIComponent(query)}`)).json;
       const ids = async (query: string) => (await find(query)).results.map(({ id }) => id);
       expect(await ids(tag)).toEqual([three.id, two.id, one.id]);
       expect(await ids(`hello ${tag}`)).toEqual([two.id, one.id]);
@@ -59,7 +58,7 @@ export function searchTests(
       const wanted = await ann.post(here, `${tag} wanted`);
       for (let index = 0; index < 5; index += 1) await ann.post(there, `${tag} elsewhere ${index}`);
       const ids = async (query: string) =>
-        (await server.ask('GET', `/find?q=${tag}&${query}`)).json.results.map(({ id }) => id);
+        (await server.get(`/find?q=${tag}&${query}`)).json.results.map(({ id }) => id);
       expect(await ids(`room=${here}&limit=1`)).toEqual([wanted.id]);
       expect(await ids(`room=${here}`)).toEqual([wanted.id, old.id]);
       expect(await ids(`room=${here}&after=${old.ts}`)).toEqual([wanted.id]);
@@ -68,10 +67,10 @@ export function searchTests(
     });
 
     it('refuses invalid queries, and finds nothing without an indexed word', async () => {
-      isRefused(await server.ask('GET', '/find'), 400, "query parameter 'q' is required");
-      isRefused(await server.ask('GET', `/find?q=${'x'.repeat(101)}`), 400, 'query too long (max 100 chars)');
-      isRefused(await server.ask('GET', '/find?q=hello&room=x'), 400, 'invalid room ID format');
-      expect(refusal(await server.ask('GET', '/find?q=a+b'))).toEqual([
+      isRefused(await server.get('/find'), 400, "query parameter 'q' is required");
+      isRefused(await server.get(`/find?q=${'x'.repeat(101)}`), 400, 'query too long (max 100 chars)');
+      isRefused(await server.get('/find?q=hello&room=x'), 400, 'invalid room ID format');
+      expect(refusal(await server.get('/find?q=a+b'))).toEqual([
         200,
         { query: 'a b', results: [], total: 0 },
       ]);

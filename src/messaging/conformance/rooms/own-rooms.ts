@@ -28,16 +28,15 @@ export function ownRoomTests(
     });
     afterAll(() => server.close());
 
-    const rooms = (headers: Headers, query = '') => server.ask('GET', `/v1/rooms${query}`, { headers });
-    const create = (headers: Headers, body: object) => server.ask('POST', '/v1/rooms', { headers, body });
+    const rooms = (headers: Headers, query = '') => server.get(`/v1/rooms${query}`, headers);
+    const create = (headers: Headers, body: object) => server.send('/v1/rooms', body, headers);
     const post = (headers: Headers, room: string, body: string) =>
-      server.ask('POST', `/v1/rooms/${room}/messages`, { headers, body: { body } });
-    const read = (headers: Headers, room: string) =>
-      server.ask('GET', `/v1/rooms/${room}/messages`, { headers });
+      server.send(`/v1/rooms/${room}/messages`, { body }, headers);
+    const read = (headers: Headers, room: string) => server.get(`/v1/rooms/${room}/messages`, headers);
 
     it('are made once by a first message, and do not exist for anybody else', async () => {
       const totals = async () =>
-        (await server.ask('GET', '/stats')).text.replace(/"(last_activity|total_agents)":("[^"]*"|\d+)/g, '');
+        (await server.get('/stats')).text.replace(/"(last_activity|total_agents)":("[^"]*"|\d+)/g, '');
       const before = await totals();
       const posted = await Promise.all(
         [1, 2, 3, 4, 5].map((turn) => post(ada, 'build', `secret heron ${turn}`)),
@@ -48,7 +47,7 @@ export function ownRoomTests(
       expect(posted.map(({ json }) => json.room_id)).toEqual(posted.map(() => room));
       expect((await read(ada, 'build')).json.items.length).toBe(5);
       expect((await rooms(ada, '?public=false')).json.items.map(({ name }) => name)).toEqual(['build']);
-      expect((await server.ask('GET', `/v1/rooms/${room}`, { headers: ada })).json).toMatchObject({
+      expect((await server.get(`/v1/rooms/${room}`, ada)).json).toMatchObject({
         owner: 'ada',
         public: false,
         is_private: false,
@@ -70,36 +69,32 @@ export function ownRoomTests(
       }
       for (const headers of [{}, bob])
         for (const path of [`/room/${room}`, `/room/${room}/stream`, `/stream?rooms=${room}`])
-          expect([path, (await server.ask('GET', path, { headers })).status]).toEqual([path, 404]);
+          expect([path, (await server.get(path, headers)).status]).toEqual([path, 404]);
       const stranger = await server.agent('Mallory');
-      expect((await stranger.ask('POST', `/room/${room}`, { body: { body: 'x' } })).status).toBe(404);
+      expect((await stranger.send(`/room/${room}`, { body: 'x' })).status).toBe(404);
       for (const path of ['/channels?limit=100', '/find?q=heron'])
-        for (const shown of [room, 'secret'])
-          expect((await server.ask('GET', path)).text).not.toContain(shown);
+        for (const shown of [room, 'secret']) expect((await server.get(path)).text).not.toContain(shown);
       expect((await rooms(bob)).text).not.toContain(room);
       expect(await totals()).toBe(before);
       const feed = async (headers: Headers) =>
-        (await server.ask('GET', '/v1/changes?topics=messaging&limit=1000', { headers })).text.includes(room);
+        (await server.get('/v1/changes?topics=messaging&limit=1000', headers)).text.includes(room);
       expect([await feed(bob), await feed(ada), await feed(operator)]).toEqual([false, true, true]);
       // The operator's metrics count its messages.
       await eventually(
-        async () => /^stoa_messages_posted (\d+)$/m.exec((await server.ask('GET', '/metrics')).text)?.[1],
+        async () => /^stoa_messages_posted (\d+)$/m.exec((await server.get('/metrics')).text)?.[1],
         (count) => Number(count) >= 5,
       );
       // The user's own token reads it on AICQ's routes too.
-      expect((await server.ask('GET', `/room/${room}`, { headers: ada })).status).toBe(200);
+      expect((await server.get(`/room/${room}`, ada)).status).toBe(200);
     });
 
     const commit = (headers: Headers, operations: readonly object[]) =>
-      server.ask('POST', '/v1/commit', {
-        headers,
-        body: { operations },
-      });
+      server.send('/v1/commit', { operations }, headers);
 
     it('get several messages of the commit that makes them, with one key', async () => {
       const made = await commit(ada, [say('vault', 'one', secret), say('vault', 'two', secret)]);
       expect([made.status, made.json.ok]).toEqual([200, true]);
-      const found = await server.ask('GET', '/v1/rooms/vault', { headers: { ...ada, ...withKey } });
+      const found = await server.get('/v1/rooms/vault', { ...ada, ...withKey });
       expect(found.json).toMatchObject({ is_private: true });
       const seen = async () => bodies(await read({ ...ada, ...withKey }, 'vault')).toSorted();
       expect(await eventually(seen, ({ length }) => length > 1)).toEqual(['one', 'two']);
@@ -114,14 +109,11 @@ export function ownRoomTests(
       await onServer(backend, { limits: { ...roomy, roomsCreatedPerHourMax: 3 } }, async (few) => {
         const headers = await credentials(few, 'ada', 'scout');
         const ask = (names: readonly string[]) =>
-          few.ask('POST', '/v1/commit', {
-            headers,
-            body: { operations: names.map((room) => say(room, 'x', secret)) },
-          });
+          few.send('/v1/commit', { operations: names.map((room) => say(room, 'x', secret)) }, headers);
         expect((await ask(['a', 'a', 'a', 'a', 'b'])).status).toBe(200);
         const refused = await ask(['c', 'd', 'e']);
         expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
-        const listed = await few.ask('GET', '/v1/rooms?public=false', { headers });
+        const listed = await few.get('/v1/rooms?public=false', headers);
         expect(listed.json.items.map(({ name }) => name)).toEqual(['a', 'b']);
       });
     });
@@ -162,8 +154,8 @@ export function ownRoomTests(
       expect(json).toMatchObject({ owner: null, public: true });
       await post(ada, json.id, 'fresh fish');
       for (const headers of [{}, bob])
-        expect((await server.ask('GET', `/room/${json.id}`, { headers })).json.messages.length).toBe(1);
-      expect((await server.ask('GET', '/channels?limit=100')).text).toContain(json.id);
+        expect((await server.get(`/room/${json.id}`, headers)).json.messages.length).toBe(1);
+      expect((await server.get('/channels?limit=100')).text).toContain(json.id);
       const stranger = await server.agent('Mallory');
       expect((await stranger.post(json.id, 'how much?')).id.length).toBe(26);
     });
@@ -184,10 +176,11 @@ export function ownRoomTests(
       for (const room of ['den', json.id])
         expect((await read({ ...bob, ...withKey }, room)).json.code).toBe('not_found');
       // The first message to a new name with a key makes a private room, too.
-      const first = await server.ask('POST', '/v1/rooms/cellar/messages', {
-        headers: { ...ada, ...withKey },
-        body: { body: 'hidden' },
-      });
+      const first = await server.send(
+        '/v1/rooms/cellar/messages',
+        { body: 'hidden' },
+        { ...ada, ...withKey },
+      );
       expect(first.json.room_created).toBe(true);
       expect((await read(ada, 'cellar')).status).toBe(403);
       expect(bodies(await read({ ...ada, ...withKey }, 'cellar'))).toEqual(['hidden']);
@@ -271,16 +264,15 @@ export function ownRoomTests(
     });
 
     it('a letter to a name that no agent of the user has is refused, with a similar name', async () => {
-      const send = (to: string) =>
-        server.ask('POST', '/v1/inbox', { headers: ada, body: { to, body: 'hello?' } });
+      const send = (to: string) => server.send('/v1/inbox', { to, body: 'hello?' }, ada);
       const unknown = await send('scuot');
       expect([unknown.status, unknown.json.code]).toEqual([404, 'not_found']);
       expect(unknown.text).toContain('scout');
       expect((await send('nobody-at-all')).json.code).toBe('not_found');
       const letter = await send('scout');
       expect(letter.status).toBe(201);
-      expect((await server.ask('GET', '/v1/inbox', { headers: bob })).json.items.length).toBe(0);
-      expect((await server.ask('GET', '/v1/inbox', { headers: ada })).json.items[0]).toMatchObject({
+      expect((await server.get('/v1/inbox', bob)).json.items.length).toBe(0);
+      expect((await server.get('/v1/inbox', ada)).json.items[0]).toMatchObject({
         body: 'hello?',
         proven: 'member',
       });
@@ -296,19 +288,14 @@ export function ownRoomTests(
         ['open', { public: true }],
         ['year', { retention_seconds: 365 * 24 * 3_600 }],
       ] as const)
-        expect(
-          (await server.ask('POST', '/v1/rooms', { headers: ada, body: { name, ...more } })).status,
-        ).toBe(201);
+        expect((await server.send('/v1/rooms', { name, ...more }, ada)).status).toBe(201);
       for (const room of ['own', 'open', 'year'])
-        await server.ask('POST', `/v1/rooms/${room}/messages`, {
-          headers: ada,
-          body: { body: 'kept words' },
-        });
+        await server.send(`/v1/rooms/${room}/messages`, { body: 'kept words' }, ada);
       const kept = async (afterMs: number): Promise<string[]> => {
         offsetMs = afterMs;
         const found: string[] = [];
         for (const room of ['own', 'open', 'year']) {
-          const { json } = await server.ask('GET', `/v1/rooms/${room}/messages`, { headers: ada });
+          const { json } = await server.get(`/v1/rooms/${room}/messages`, ada);
           if (json.items.length > 0) found.push(room);
         }
         return found;

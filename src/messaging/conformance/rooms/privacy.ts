@@ -43,7 +43,7 @@ export function privacyTests(
       ];
       for (const path of paths) {
         const ask = async (headers: Record<string, string>) => {
-          const { status, json } = await server.ask('GET', path, { headers });
+          const { status, json } = await server.get(path, headers);
           return [status, json];
         };
         for (const headers of [{}, user, mallory.headers(), ann.headers()])
@@ -54,7 +54,7 @@ export function privacyTests(
         expect(answer.status, path).toBe(200);
         await answer.body?.cancel();
       }
-      expect((await mallory.ask('POST', `/room/${room}`, { body: { body: 'x', pid: id } })).status).toBe(403);
+      expect((await mallory.send(`/room/${room}`, { body: 'x', pid: id })).status).toBe(403);
     });
 
     it('are not in the streams and feeds of others', async () => {
@@ -71,7 +71,7 @@ export function privacyTests(
       await ann.post(room, word, {}, withKey);
       // A message that all readers get. When it has arrived, earlier messages have arrived too.
       const open = await ann.post('global', 'aloud');
-      await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'a letter' } });
+      await ann.send(`/dm/${mallory.id}`, { body: 'a letter' });
       await Promise.all(streams.slice(0, 3).map((stream) => stream.until(1)));
       await streams[3]?.until(1, ({ events }) =>
         events.filter(({ data }) => JSON.stringify(data).includes(open.id)),
@@ -93,7 +93,7 @@ export function privacyTests(
       };
       const other = await server.room(ann, 'den2', secret);
       for (let count = 0; count < 3; count += 1)
-        expect((await server.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
+        expect((await server.get(`/room/${other}`, withKey)).status).toBe(200);
       port.roomKeyHash = read;
       expect(asked).toBe(1);
     });

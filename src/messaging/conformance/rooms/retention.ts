@@ -30,19 +30,19 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
           await ask(ann, 'POST', `/dm/${bob.id}`, { body: 'letter' });
           offsetMs = 1_800_000;
           await ask(ann, 'POST', `/room/${room}`, { body: 'later words', pid: id });
-          const bodies = async () => bodiesOf(await server.ask('GET', `/room/${room}`));
+          const bodies = async () => bodiesOf(await server.get(`/room/${room}`));
           expect(await bodies()).toEqual(['later words', 'ephemeral words']);
           offsetMs = 3_601_000;
           expect(await bodies()).toEqual(['later words']);
-          expect((await server.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
-          expect(bodiesOf(await server.ask('GET', `/room/${room}/${id}/thread`))).toEqual(['later words']);
-          expect((await server.ask('GET', '/stats')).json.recent_messages).toEqual([]);
+          expect((await server.get(`/room/${room}/${id}`)).status).toBe(404);
+          expect(bodiesOf(await server.get(`/room/${room}/${id}/thread`))).toEqual(['later words']);
+          expect((await server.get('/stats')).json.recent_messages).toEqual([]);
           const stream = await Stream.open(`${server.url}/room/${room}/stream`, { 'last-event-id': '1' });
           await stream.until(1);
           expect(stream.messages.map(({ data }) => data.body)).toEqual(['later words']);
           stream.close();
-          expect((await server.ask('GET', `/room/${room}?after=1`)).json.messages).toHaveLength(1);
-          expect((await server.ask('GET', '/find?q=words')).json.results.map(({ body }) => body)).toEqual([
+          expect((await server.get(`/room/${room}?after=1`)).json.messages).toHaveLength(1);
+          expect((await server.get('/find?q=words')).json.results.map(({ body }) => body)).toEqual([
             'later words',
           ]);
           expect((await ask(ann, 'POST', `/room/${room}`, { body: 'x', pid: id })).json).toEqual({
@@ -53,7 +53,7 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
           expect(await bodies()).toEqual([]);
           expect((await ask(bob, 'GET', '/dm')).json.messages).toEqual([]);
           expect((await ask(bob, 'GET', '/dm?pending=1')).json.messages).toEqual([]);
-          const { channels } = (await server.ask('GET', '/channels')).json;
+          const { channels } = (await server.get('/channels')).json;
           expect(channels.find((channel) => channel.id === room)?.message_count).toBe(2);
         },
       );
@@ -105,10 +105,11 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
     await onServer(backend, { limits: { ...roomy, workspaceStepRowsMax: 2 } }, async (server) => {
       const post = async (agent: string) =>
         (
-          await server.ask('POST', '/room/global', {
-            body: { body: 'x' },
-            headers: { authorization: `Bearer ${server.stoa.operatorToken}`, 'stoa-agent': agent },
-          })
+          await server.send(
+            '/room/global',
+            { body: 'x' },
+            { authorization: `Bearer ${server.stoa.operatorToken}`, 'stoa-agent': agent },
+          )
         ).status;
       for (const agent of ['a', 'b', 'c', 'd', 'e']) expect(await post(agent)).toBe(201);
       const { messaging, secrets } = server.stoa;

@@ -12,7 +12,7 @@ export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Back
           Array.from({ length: 5 }, (_, index) => server.room(ann, `den${index}`, `${secret} ${index}`)),
         );
         const open = (room: number, key: string) =>
-          server.ask('GET', `/room/${rooms[room] as string}`, { headers: { 'x-aicq-room-key': key } });
+          server.get(`/room/${rooms[room] as string}`, { 'x-aicq-room-key': key });
         const right = await Promise.all(
           Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} ${index % 5}`)),
         );

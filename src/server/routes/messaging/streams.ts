@@ -5,10 +5,10 @@ import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { canonicalUuid } from '../../../messaging/identities/uuid.js';
-import { addressOf } from '../../request/caller-address.js';
 import { type EventStreams, type StreamEvent, eventText } from '../../answer/event-stream.js';
 import { streaming } from '../../route.js';
 import { accessOf, byId, limited } from './gate.js';
+import { TopicStream, startOf } from './topic-stream.js';
 import type { Caller } from '../../../core/caller.js';
 import { canSeeRoom } from '../../../messaging/rooms/visibility.js';
 import { type Query, isSet, shownDirect, shownMessage, textOf, timeOf } from './wire.js';
@@ -65,16 +65,8 @@ async function startPositions(
   const from = typeof header === 'string' ? header : textOf(query, 'last_event_id');
   const positions = from === undefined ? new Map<string, number>() : decodePositions(from, ids);
   const afterMs = timeOf(query, 'after');
-  const nowMs = messaging.port.nowMs();
-  for (const topic of topics) {
-    const givenMs = positions.get(topic.id) ?? afterMs;
-    // A position far ahead of the clock would hide messages for years: such a reader begins with the next
-    // message.
-    if (givenMs === undefined || givenMs > nowMs) {
-      const newest = await newestMs(messaging, topic);
-      positions.set(topic.id, Math.min(givenMs ?? newest, newest));
-    } else positions.set(topic.id, givenMs);
-  }
+  for (const topic of topics)
+    positions.set(topic.id, await startOf(messaging, topic, positions.get(topic.id) ?? afterMs));
   return positions;
 }
 
@@ -84,33 +76,18 @@ async function follow(
   messaging: MessagingService,
   topics: readonly Topic[],
   show: Show,
-  isStale?: () => Promise<boolean>,
+  isHidden: () => Promise<boolean>,
 ): Promise<typeof streaming> {
   const verify = isSet(query, 'verify');
   const positions = await startPositions(request, query, messaging, topics);
-  const stops: (() => void)[] = [];
-  const stream = streams.open(reply, {
-    onEnd: () => stops.forEach((stop) => stop()),
-    onIdle: () => {
-      void isStale?.().then(
-        (stale) => stale && stream.end(),
-        () => stream.end(),
-      );
-      return { event: 'position', id: encodePositions(positions), data: {} };
-    },
-  });
-  // The first event has a position, so that a reader that loses the connection can resume.
-  stream.send({ event: 'position', id: encodePositions(positions), data: {} });
-  stops.push(messaging.gate.whileAdmitted(addressOf(request), () => stream.end()));
-  for (const topic of topics) {
-    const stop = messaging.hub.follow(topic, positions.get(topic.id) ?? 0, {
+  const position = (): string => encodePositions(positions);
+  const followed = new TopicStream({ request, reply, streams }, messaging, { position, isHidden });
+  const { stream } = followed;
+  for (const topic of topics)
+    followed.follow(topic, positions.get(topic.id) ?? 0, {
       onMessage: (_topic, message) => {
         positions.set(topic.id, message.tsMs);
-        const event = () => ({
-          event: 'message',
-          id: encodePositions(positions),
-          data: show(message, verify),
-        });
+        const event = () => ({ event: 'message', id: position(), data: show(message, verify) });
         // In a stream of one topic an event is the same for every reader, so its bytes are made once.
         if (topics.length === 1) stream.pass(sharedBytes({ message, show, verify }, event));
         else stream.send(event());
@@ -118,13 +95,8 @@ async function follow(
       onDeleted: (_topic, messageId) =>
         stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
       onImported: () => stream.send({ event: 'imported', data: { room_id: topic.id } }),
-      onRemoved: () => stream.end(),
-      onFailure: () => stream.end(),
       drained: () => stream.drained(),
     });
-    stops.push(stop);
-  }
-  if (stream.ended) stops.forEach((stop) => stop());
   return streaming;
 }
 
@@ -143,13 +115,6 @@ function sharedBytes({ message, show, verify }: Shown, make: () => StreamEvent):
   const bytes = Buffer.from(eventText(make()));
   lastShared = { message, show, verify, bytes };
   return bytes;
-}
-
-async function newestMs({ port }: MessagingService, topic: Topic): Promise<number> {
-  const span = { beforeMs: null, limit: 1 };
-  const { items } =
-    topic.kind === 'room' ? await port.messages(topic.room, span) : await port.inbox(topic.id, span);
-  return items[0]?.tsMs ?? 0;
 }
 
 /** Whether a room of the stream was deleted, or no longer belongs to the caller. */

@@ -3,9 +3,9 @@ import type { Topic } from '../../../messaging/messages/hub.js';
 import type { KnownAuthor } from '../../../messaging/identities/standing.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import type { MessagingService } from '../../../messaging/service.js';
-import type { EventStreams } from '../../answer/event-stream.js';
-import { addressOf } from '../../request/caller-address.js';
+import type { EventStream, EventStreams, StreamEvent } from '../../answer/event-stream.js';
 import { streaming } from '../../route.js';
+import { TopicStream, startOf } from '../messaging/topic-stream.js';
 import type { Asked } from './admission.js';
 
 export interface StreamedTopic {
@@ -31,62 +31,50 @@ export async function streamTopic(
   messaging: MessagingService,
   { topic, fromMs, show, isHidden, until }: StreamedTopic,
 ): Promise<typeof streaming> {
-  const { port, authors, hub, gate } = messaging;
-  const span = { beforeMs: null, limit: 1 };
-  const { items } =
-    topic.kind === 'room' ? await port.messages(topic.room, span) : await port.inbox(topic.id, span);
-  const newestMs = items[0]?.tsMs ?? 0;
-  // A position ahead of the clock would hide messages: such a reader begins with the next message.
-  let positionMs =
-    fromMs === undefined || fromMs > port.nowMs() ? Math.min(fromMs ?? newestMs, newestMs) : fromMs;
-  const stops: (() => void)[] = [];
-  const position = () => ({ event: 'position', id: String(positionMs), data: {} });
-  const stream = streams.open(reply, {
-    onEnd: () => stops.forEach((stop) => stop()),
-    onIdle: () => {
-      void isHidden().then(
-        (hidden) => hidden && stream.end(),
-        () => stream.end(),
-      );
-      return position();
-    },
+  const { authors } = messaging;
+  let positionMs = await startOf(messaging, topic, fromMs);
+  const position = (): string => String(positionMs);
+  const followed = new TopicStream({ request, reply, streams }, messaging, { position, isHidden });
+  const events = new OrderedEvents(followed.stream);
+  followed.follow(topic, positionMs, {
+    onMessage: (_topic, message) =>
+      events.send(async () => {
+        const data = show(message, await authors.of([message]));
+        positionMs = message.tsMs;
+        return { event: 'message', id: position(), data };
+      }),
+    onDeleted: (_topic, id) => events.send(async () => ({ event: 'deleted', data: { id } })),
+    onImported: () => events.send(async () => ({ event: 'imported', data: {} })),
+    drained: () => events.drained(),
   });
-  stream.send(position());
-  stops.push(gate.whileAdmitted(addressOf(request), () => stream.end()));
-  /** Events leave in the order of their arrival, although each message waits for its author. */
-  let sent: Promise<void> = Promise.resolve();
-  const send = (make: () => Promise<Parameters<typeof stream.send>[0]>): void => {
-    sent = sent
-      .then(async () => {
-        const event = await make();
-        if (!stream.ended) stream.send(event);
-      })
-      .catch(() => stream.end());
-  };
-  stops.push(
-    hub.follow(topic, positionMs, {
-      onMessage: (_topic, message) =>
-        send(async () => {
-          const data = show(message, await authors.of([message]));
-          positionMs = message.tsMs;
-          return { event: 'message', id: String(positionMs), data };
-        }),
-      onDeleted: (_topic, id) => send(async () => ({ event: 'deleted', data: { id } })),
-      onImported: () => send(async () => ({ event: 'imported', data: {} })),
-      onRemoved: () => stream.end(),
-      onFailure: () => stream.end(),
-      drained: async () => {
-        await sent;
-        await stream.drained();
-      },
-    }),
-  );
   if (until !== undefined) {
     const ended = new AbortController();
-    stops.push(() => ended.abort());
-    const end = (): void => stream.end();
-    void until(ended.signal).then(end, end);
+    followed.onEnd(() => ended.abort());
+    void until(ended.signal).then(followed.end, followed.end);
   }
-  if (stream.ended) stops.forEach((stop) => stop());
   return streaming;
+}
+
+/** Events of a stream in the order of their arrival, although each message waits for its author. */
+class OrderedEvents {
+  readonly #stream: EventStream;
+  #sent: Promise<void> = Promise.resolve();
+
+  constructor(stream: EventStream) {
+    this.#stream = stream;
+  }
+
+  send(make: () => Promise<StreamEvent>): void {
+    this.#sent = this.#sent
+      .then(async () => {
+        const event = await make();
+        if (!this.#stream.ended) this.#stream.send(event);
+      })
+      .catch(() => this.#stream.end());
+  }
+
+  async drained(): Promise<void> {
+    await this.#sent;
+    await this.#stream.drained();
+  }
 }

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryChecks } from '../../../../src/homes/directory/doctor/registry/registry.js';
 import { registryFamilies } from '../../../../src/homes/directory/registry/families.js';
-import { decodeRegistryEntry } from '../../../../src/homes/directory/registry/inspect.js';
+import { decodeEntry } from '../../../../src/homes/directory/inspect.js';
 import type { Caller } from '../../../../src/core/caller.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { sessionIdOf } from '../../../../src/registry/ids.js';
@@ -100,7 +100,7 @@ const losses: [string, (at: Damaged) => [string, Buffer]][] = [
       'kernel/timers',
       timerKey({
         atMs: (
-          decodeRegistryEntry(
+          decodeEntry(
             f.leases,
             agentKey(user, agent),
             store.get(f.leases, agentKey(user, agent)) as Buffer,
@@ -289,9 +289,9 @@ describe.each([
       const rows = [...at.store.range(family, {})];
       expect([family, rows.length > 0]).toEqual([family, true]);
       for (const { key, value } of rows)
-        expect(Object.values(decodeRegistryEntry(family, key, value) as object)).not.toContain(undefined);
+        expect(Object.values(decodeEntry(family, key, value) as object)).not.toContain(undefined);
     }
-    expect(decodeRegistryEntry('data/documents', none, none)).toBeUndefined();
+    expect(decodeEntry('data/unknown', none, none)).toBeUndefined();
   });
 });
 

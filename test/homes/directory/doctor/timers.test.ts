@@ -12,8 +12,7 @@ const timerOf = (reference: Buffer) => ({ atMs: 1_000, kind: 'ring', reference }
 function timersOfItems(timers: SharedTimers): Check {
   return {
     family: items,
-    inspect: (reader, { key }, store, pass) =>
-      timers.inspect({ reader, store, pass }, timerOf(key), 'The timer is missing.', { orAny: true }),
+    inspect: (row) => timers.inspect(row, timerOf(row.key), 'The timer is missing.', { orAny: true }),
   };
 }
 

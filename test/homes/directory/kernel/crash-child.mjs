@@ -3,6 +3,8 @@ import { writeSync } from 'node:fs';
 
 const [compiled, engine, dataDir] = process.argv.slice(2);
 const { openKernel } = await import(`${compiled}/homes/directory/kernel/open-kernel.js`);
+const { backup } = await import(`${compiled}/homes/directory/kernel/backup/backup.js`);
+const { hasBackups } = await import(`${compiled}/homes/directory/kernel/backup/marks.js`);
 const { limitsWith } = await import(`${compiled}/core/settings/limits.js`);
 
 const [accounts, transfers, counters] = ['crash/accounts', 'crash/transfers', 'crash/counters'];
@@ -16,6 +18,8 @@ const kernel = await openKernel({
   limits: limitsWith(),
 });
 const store = kernel.root;
+// The redo log, which is checked after the kill, begins with the first backup.
+if (!hasBackups(store)) await backup(kernel, { directory: `${dataDir}/backups`, kind: 'full' });
 kernel.handleTimer('crash', (tx, reference) =>
   tx.put(counters, Buffer.from(`timer ${reference.toString()}`), Buffer.from('done')),
 );

@@ -124,7 +124,7 @@ function checkStore(store: Store, answered: Map<number, string>): number {
   const redo = [...store.range(kernelFamilies.redo, {})].flatMap(({ value }) => decodeRedo(value).items);
   assert.deepEqual(
     redo.map(({ lsn }) => lsn),
-    oneTo(store.lsn),
+    oneTo(store.lsn).slice((redo[0]?.lsn ?? store.lsn + 1) - 1),
     'the redo log has a gap',
   );
   const feed = [...store.range(kernelFamilies.changes, {})].flatMap(({ value }) => decodeFeed(value).items);
@@ -144,6 +144,8 @@ function checkStore(store: Store, answered: Map<number, string>): number {
   const replayed = new Map<string, string>();
   for (const { operations } of redo) {
     for (const { family, key, value } of operations) {
+      // The notes of the store about itself begin before the log.
+      if (family === kernelFamilies.meta) continue;
       const at = `${family} ${key.toString('hex')}`;
       if (value === undefined) replayed.delete(at);
       else replayed.set(at, value.toString('hex'));
@@ -152,7 +154,7 @@ function checkStore(store: Store, answered: Map<number, string>): number {
     }
   }
   const stored = [...families, ...Object.values(kernelFamilies)]
-    .filter((family) => !logFamilies.has(family))
+    .filter((family) => !logFamilies.has(family) && family !== kernelFamilies.meta)
     .flatMap((family) =>
       Array.from(store.range(family, {}), ({ key, value }): [string, string] => [
         `${family} ${key.toString('hex')}`,

@@ -2,6 +2,7 @@ import { readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { blake3 } from '../../../../src/core/ids/blake3.js';
+import { dataFormat } from '../../../../src/homes/directory/kernel/directory/manifest.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type KernelOptions } from '../../../../src/homes/directory/kernel/kernel.js';
@@ -36,7 +37,7 @@ describe('a new directory', () => {
     expect(kernel.stores).toHaveLength(1);
     await kernel.close();
     expect(await manifestIn(directory)).toMatchObject({
-      format: 1,
+      format: dataFormat,
       engine: 'lmdb',
       shards: 1,
       id: expect.any(String),
@@ -123,9 +124,9 @@ describe('an existing directory', () => {
     'null',
     '[]',
     '{}',
-    '{"format":1}',
-    '{"format":1,"id":"x","engine":"lmdb","shards":0,"created_at":"x"}',
-    '{"format":1,"id":"x","engine":"bolt","shards":1,"created_at":"x"}',
+    `{"format":${dataFormat}}`,
+    `{"format":${dataFormat},"id":"x","engine":"lmdb","shards":0,"created_at":"x"}`,
+    `{"format":${dataFormat},"id":"x","engine":"bolt","shards":1,"created_at":"x"}`,
   ])('with the manifest %j is damaged', async (manifest) => {
     const directory = await temporaryDirectory();
     await (await open(directory)).close();

@@ -59,7 +59,7 @@ describe('groups', () => {
     await Promise.all(Array.from({ length: 64 }, (_, index) => put(store, `k${index}`)));
     expect(engine.commits).toBe(1);
     expect(groups).toEqual([
-      { transactions: 64, operations: 65, sizeBytes: expect.any(Number), commitMs: expect.any(Number) },
+      { transactions: 64, operations: 66, sizeBytes: expect.any(Number), commitMs: expect.any(Number) },
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { registryFamilies } from '../../../../src/homes/directory/registry/families.js';
-import { decodeRegistryEntry } from '../../../../src/homes/directory/registry/inspect.js';
+import { decodeEntry } from '../../../../src/homes/directory/inspect.js';
 import { operator, startMs, userCaller } from '../../../../src/registry/conformance/bench.js';
 import { openRegistry } from './open-registry.js';
 
@@ -79,7 +79,7 @@ describe('a row that was damaged by hand', () => {
       await expect(registry.getAgent(alice, agent_id)).rejects.toMatchObject({ code: 'serialization' });
       await kernel.root.transact((tx) => tx.put(registryFamilies.agents, key, Buffer.from('a0', 'hex')));
       await expect(registry.getAgent(alice, agent_id)).rejects.toMatchObject({ code: 'invalid_data' });
-      expect(() => decodeRegistryEntry(registryFamilies.agents, key, Buffer.from('a0', 'hex'))).toThrow(
+      expect(() => decodeEntry(registryFamilies.agents, key, Buffer.from('a0', 'hex'))).toThrow(
         expect.objectContaining({ code: 'invalid_data' }),
       );
       await kernel.root.transact((tx) => tx.put(registryFamilies.agents, key, stored));

@@ -54,10 +54,10 @@ export async function openRegistry({
       },
     });
     const port = new DirectoryRegistry(kernel);
-    port.verbs.leases.onPresenceLost.push((tx, { record, meta }) => {
+    port.verbs.leases.onPresenceLost = (tx, { record, meta }) => {
       lost.push(record.agent_id);
       tx.change({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });
-    });
+    };
     const writer = new DirectoryWriter(kernel, port.callers);
     port.forgetAbsent(writer, (error) => {
       throw error;

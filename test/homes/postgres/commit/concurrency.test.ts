@@ -1,7 +1,8 @@
 /** Commits on PostgreSQL that run at once, repeat, or meet a quota. */
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
-import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import { StoaError } from '../../../../src/core/errors.js';
 import type { Stoa } from '../../../../src/index.js';

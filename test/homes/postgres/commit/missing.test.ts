@@ -2,12 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import type { WriteResult } from '../../../../src/datastore/port.js';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import type { Stoa } from '../../../../src/index.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sharedPostgres } from '../../../servers/shared.js';

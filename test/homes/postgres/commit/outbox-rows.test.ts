@@ -1,12 +1,9 @@
 /** The rows of the outbox, without a server. */
 import { randomUUID } from 'node:crypto';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import { StoaError } from '../../../../src/core/errors.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Delivery } from '../../../../src/homes/postgres/messaging/redis/deliveries.js';

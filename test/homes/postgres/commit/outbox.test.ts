@@ -1,12 +1,9 @@
 /** Messages of commits that wait for Redis, and how servers deliver them. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import type { Stoa } from '../../../../src/index.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';

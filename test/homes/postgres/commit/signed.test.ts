@@ -1,6 +1,7 @@
 /** Signed messages and private rooms in commits on PostgreSQL. */
 import { randomUUID } from 'node:crypto';
-import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import type { Caller } from '../../../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../../../src/identity/signatures.js';

@@ -19,10 +19,11 @@ afterEach(() => {
 
 /** Both ends of a connection of the pool. */
 async function connected(answerTime: AnswerTime): Promise<[ours: Socket, theirs: Socket]> {
-  const ours = answerTime.connect({
+  const ours = await answerTime.connect({
     host: ['127.0.0.1'],
     port: [(server.address() as AddressInfo).port],
     path: false,
+    connect_timeout: 10,
   });
   ours.on('error', () => undefined).resume();
   const [theirs] = (await once(server, 'connection')) as [Socket];

@@ -2,13 +2,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type PostgresSql,
   type Queryable,
+  query,
+} from '../../../../src/homes/postgres/database/connection.js';
+import {
   limitStatements,
   closePostgres,
   listen,
   openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+} from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { emptyPostgres } from '../../../servers/shared.js';
@@ -162,6 +164,26 @@ describe('a pool', () => {
     await expect(outcome).rejects.toMatchObject({ code: 'overloaded', status: 503 });
     expect(attempts).toBe(20);
   });
+});
+
+it('reads what was committed before each statement, also in a database with another default', async () => {
+  const url = new URL((await emptyPostgres()).url);
+  const direct = await openPostgres(url, { connectionsMax: 1 });
+  const name = url.pathname.slice(1);
+  await query(direct, `ALTER DATABASE "${name}" SET default_transaction_isolation = 'serializable'`);
+  const sql = await openPostgres(url, { connectionsMax: 2 });
+  try {
+    await query(sql, 'CREATE TABLE things (name text)');
+    const seen = await transaction(sql, async (tx) => {
+      await query(tx, 'SELECT * FROM things');
+      await query(sql, "INSERT INTO things VALUES ('meanwhile')");
+      return query(tx, 'SELECT * FROM things');
+    });
+    expect(seen).toEqual([{ name: 'meanwhile' }]);
+  } finally {
+    await sql.end();
+    await direct.end();
+  }
 });
 
 describe('a server that stops answering', () => {

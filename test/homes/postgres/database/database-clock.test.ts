@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { closePostgres, openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import { emptyPostgres } from '../../../servers/shared.js';
 

@@ -207,12 +207,12 @@ test('a batch with one refused item writes nothing', async () => {
   expect(await data.getMany(caller, 'atomic', ['a', 'new'])).toEqual({ a: 1 });
 });
 
-test('a plain set keeps its agent while the last step of a clear deletes the agents', async () => {
+test('a document that is made during a clear comes after it in the feed, and keeps its agent', async () => {
   const data = await open();
   const user = 'cleared meanwhile';
   const late = operatorCaller(user, 'late');
   await data.set(late, 'notes', 'old', 1);
-  // The clear will have looked for documents, and wait for this row.
+  // The clear will have deleted the documents, and wait for this row.
   const holder = await sql.reserve();
   await holder`BEGIN`;
   await holder`SELECT 1 FROM agent_data_store_agents WHERE "userId" = ${user} FOR UPDATE`;
@@ -222,14 +222,36 @@ test('a plain set keeps its agent while the last step of a clear deletes the age
       WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM agent_data_store_agents%'`;
     expect(waiting).toHaveLength(1);
   });
-  await data.set(late, 'notes', 'new', 1);
+  let made = 0;
+  const writes = [
+    data.set(late, 'notes', 'plain', 1),
+    data.set(late, 'notes', 'merged', 1, { metadata: { a: 1 } }),
+    data.transfer.import(late, [
+      { userId: user, namespace: 'notes', key: 'imported', value: 1, createdAt: '2026-02-05T10:00:00Z' },
+    ]),
+  ].map((write) => write.finally(() => (made += 1)));
+  await eventually(async () => {
+    const waiting = await sql`SELECT 1 FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_advisory_xact_lock_shared%'`;
+    expect(made + waiting.length).toBe(writes.length);
+  });
   await holder`COMMIT`;
   holder.release();
   expect(await clearing).toBe(1);
-  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: ['late'] }]);
+  await Promise.all(writes);
+  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 3, agents: ['late'] }]);
+  const listed = await sql`SELECT change->>'kind' AS kind FROM (
+      SELECT seq, changes FROM feed.commits UNION ALL
+      SELECT write_order + (SELECT max(last_seq) FROM feed.extent), changes FROM feed.incoming) AS feed (seq, changes),
+      json_array_elements(changes) AS change WHERE change->>'user' = ${user} ORDER BY seq`;
+  expect(listed.map(({ kind }) => kind)).toEqual([
+    'document.set',
+    'namespace.cleared',
+    ...writes.map(() => expect.stringMatching(/^document\.(set|imported)$/)),
+  ]);
 });
 
-test('an open transaction keeps its agent while the last step of a clear deletes the agents', async () => {
+test('a clear waits for a document of an open transaction, and deletes it with its agent', async () => {
   const data = await open();
   const user = 'cleared around a transaction';
   const late = operatorCaller(user, 'late');
@@ -251,6 +273,9 @@ test('an open transaction keeps its agent while the last step of a clear deletes
   await eventually(async () => expect(isCleared || (await isWaiting('pg_advisory_xact_lock'))).toBe(true));
   await holder`COMMIT`;
   holder.release();
-  await Promise.all([creating, clearing]);
-  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: ['late'] }]);
+  await creating;
+  expect(await clearing).toBe(1);
+  expect((await data.listNamespaces(late)).items).toEqual([]);
+  await data.set(operatorCaller(user), 'notes', 'new', 1);
+  expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: [] }]);
 });

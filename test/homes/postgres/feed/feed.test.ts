@@ -5,12 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Change } from '../../../../src/core/change.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { FeedPage } from '../../../../src/feed/port.js';
-import {
-  type PostgresSql,
-  closePostgres,
-  openPostgres,
-} from '../../../../src/homes/postgres/database/connection.js';
-import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
+import { type PostgresSql } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { PostgresFeed, type PostgresFeedOptions } from '../../../../src/homes/postgres/feed/feed.js';
 import { commitsAfter } from '../../../../src/homes/postgres/feed/tail.js';
 import { emptyPostgres } from '../../../servers/shared.js';
 import { eventually } from '../../../until.js';
@@ -35,13 +32,13 @@ afterEach(async () => {
   await admin.end();
 });
 
-async function server(options = limits): Promise<PostgresFeed> {
+async function server(
+  options = limits,
+  onError: PostgresFeedOptions['onError'] = (error, about) =>
+    expect.unreachable(`${about}: ${String(error)}`),
+): Promise<PostgresFeed> {
   const sql = await openPostgres(new URL(url), { limits: options });
-  const feed = new PostgresFeed({
-    sql,
-    limits: options,
-    onError: (error, about) => expect.unreachable(`${about}: ${String(error)}`),
-  });
+  const feed = new PostgresFeed({ sql, limits: options, onError });
   feeds.push({ feed, sql });
   await feed.open();
   return feed;
@@ -291,6 +288,24 @@ describe('a position that is no longer valid', () => {
     expect(await a.newest()).toBe(await b.newest());
   });
 
+  test('meets one epoch, also if two servers notice the restore at once', async () => {
+    await (await server()).close();
+    await admin`UPDATE feed.extent SET database = 'before the restore'`;
+    const { asked } = await admin.begin(async (tx) => {
+      await tx`SELECT FROM feed.extent FOR UPDATE`;
+      const both = ['one', 'other'].map(() => admin`SELECT feed.current_epoch() AS epoch`.execute());
+      await eventually(async () =>
+        expect(
+          await admin`SELECT FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        ).toHaveLength(2),
+      );
+      return { asked: both };
+    });
+    const [one, other] = await Promise.all(asked);
+    expect(other?.[0]?.['epoch']).toBe(one?.[0]?.['epoch']);
+  });
+
   test('ends its follower after a restore to fewer commits, and the server goes on', async () => {
     const feed = await server();
     for (const id of ['one', 'two', 'lost']) await write(admin, change(id));
@@ -322,4 +337,14 @@ test('the oldest commits are trimmed by size, and the stored size stays correct'
   expect(after?.size).toBe(after?.counted);
   expect(after?.first).toBe(after?.lowest);
   expect(Number(after?.size)).toBeLessThanOrEqual(Number(before?.size_bytes) / 2 + 200);
+});
+
+test('a closed feed numbers nothing more, and reports no error', async () => {
+  const errors: unknown[] = [];
+  const feed = await server(limits, (error) => void errors.push(error));
+  await feed.close();
+  await closePostgres((feeds.pop() as (typeof feeds)[number]).sql, 1);
+  feed.committed();
+  await expect(feed.newest()).rejects.toMatchObject({ code: 'backend_unavailable' });
+  expect(errors).toEqual([]);
 });

@@ -34,6 +34,7 @@ export async function openPostgresTokens(
     limits,
     clock: () => clock.nowMs,
     onRemoved: (id) => identity.forget(id),
+    onAgentForgotten: () => undefined,
     onMissed: () => identity.forgetAll(),
     onError: () => undefined,
   });
@@ -78,7 +79,7 @@ export async function openPostgresTokens(
         .map(({ row }) => row)
         .join('\n'),
     close: async () => {
-      home.removals.close();
+      await home.removals.close();
       await registry.close();
     },
   };

@@ -4,12 +4,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
-import {
-  closePostgres,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import type { Stoa } from '../../../../src/index.js';
 import { fullScopes } from '../../../../src/core/caller.js';
 import { MessagingServer, roomy } from '../../../messaging/kit.js';

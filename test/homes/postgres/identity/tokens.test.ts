@@ -38,7 +38,7 @@ describe('tokens of several servers on one PostgreSQL', () => {
     const { token, token_id } = await here.identity.createToken(operator, 'ada', {}, null);
     await there.identity.authenticate(token);
     // Each server hears the beats of all.
-    for (const { home } of benches) home.removals.close();
+    for (const { home } of benches) await home.removals.close();
     // A beat that was sent before may still be on its way.
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     await expect.poll(() => there.home.isCacheValid()).toBe(false);

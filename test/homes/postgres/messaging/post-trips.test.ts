@@ -1,6 +1,7 @@
 /** How often a signed post waits for PostgreSQL and Redis before it is answered. */
 import { expect, it } from 'vitest';
-import { closePostgres, openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { MessagingServer } from '../../../messaging/kit.js';
 import { linkTo } from '../../../messaging/link.js';

@@ -1,6 +1,6 @@
 /** What messaging stores in PostgreSQL, for other programs that use the seed's layout. */
 import { describe, expect, it } from 'vitest';
-import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import {
   publicRoomsStatement,
   topRoomsClause,

@@ -103,6 +103,24 @@ it('on a cluster, a message that could not be indexed is indexed later, by any s
   }
 });
 
+it('on a cluster, a refused post does not count against the bytes of its author', async () => {
+  const server = await open();
+  const client = new Cluster(redis.url.split(','));
+  try {
+    const ann = await server.agent();
+    const room = await server.room(ann);
+    await ann.post(room, 'stored');
+    // What another server notes that deletes the room while this one posts.
+    await client.set(`room:{${room}}:change`, 'deleted', 'EX', 60);
+    const refused = await ann.ask('POST', `/room/${room}`, { body: { body: 'not stored' } });
+    expect(refused.status, refused.text).toBe(404);
+    expect(await client.get(`msgbytes:${ann.id}`)).toBe(String('stored'.length));
+  } finally {
+    client.disconnect();
+    await server.close();
+  }
+});
+
 it('on a cluster, a repair of the search ends although other servers keep posting', async () => {
   const client = new Cluster(redis.url.split(','));
   const list = `room:{${globalRoomId}}:unindexed`;

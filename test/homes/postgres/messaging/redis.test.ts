@@ -1,7 +1,8 @@
 /** Messaging on PostgreSQL and Redis: several servers, long searches, and databases that go away. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { closePostgres, openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { closePostgres, openPostgres } from '../../../../src/homes/postgres/database/pool.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';

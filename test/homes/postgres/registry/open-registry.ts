@@ -4,13 +4,12 @@ import { documentsOf } from '../../../../src/homes/postgres/datastore/counts.js'
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
 import {
-  type PostgresSql,
   limitStatements,
   closePostgres,
   openPostgres,
-  query,
-} from '../../../../src/homes/postgres/database/connection.js';
+} from '../../../../src/homes/postgres/database/pool.js';
 import { migrateFeed } from '../../../../src/homes/postgres/feed/schema.js';
 import { migrateAnswers } from '../../../../src/homes/postgres/write/kept-answers.js';
 import {

@@ -1,15 +1,16 @@
 /**
  * What a PostgreSQL transaction sees after it waited for another one. Each test fixes the order of the two.
  */
+import { EventEmitter, once } from 'node:events';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../../../src/homes/postgres/database/connection.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
+import { ReadyWaiters } from '../../../../src/workspaces/tasks/ready-waiters.js';
+import { startGate } from '../../../servers/gate.js';
+import { until } from '../../../until.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
 
 const ada = userCaller('ada');
@@ -344,6 +345,55 @@ it('a waiting claim finds a ready task although its notice was lost', async () =
   expect(await waiting).toMatchObject({ task: { status: 'running' } });
   // Much less than the 30 seconds that the claim would wait.
   expect(performance.now() - startedMs).toBeLessThan(10_000);
+});
+
+it('looks for ready tasks once after an outage, however long it was', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const looks = vi.spyOn(ReadyWaiters.prototype, 'projects', 'get');
+  const own = await openPostgresBench();
+  try {
+    const { projectId } = await makePlace(own.service, ada);
+    const waiting = own.service.claimTask(ada, projectId, { wait: 60 });
+    await expect.poll(() => own.port.waiters.size).toBe(1);
+    await transaction(own.base.sql, async (tx) => {
+      await query(tx, 'LOCK TABLE workspaces.projects');
+      await vi.advanceTimersByTimeAsync(60_000);
+    });
+    vi.useRealTimers();
+    await own.close();
+    expect(await waiting).toBeNull();
+    expect(looks.mock.calls.length).toBeLessThan(4);
+  } finally {
+    looks.mockRestore();
+    vi.useRealTimers();
+  }
+});
+
+it('sends no notice about a task that a poll has found', async () => {
+  const released = new EventEmitter();
+  const held = once(released, 'now').then(() => undefined);
+  const gate = await startGate(bench.url.href, {
+    hold: (sent) => (sent.includes(' held"') ? held : undefined),
+  });
+  const own = await openPostgresBench({}, new URL(gate.url));
+  const heard: string[] = [];
+  const listening = await sql.listen('stoa_tasks_ready', (notice) => void heard.push(notice));
+  try {
+    const { sessionId } = await makePlace(own.service, ada);
+    const make = (label: string) => own.service.createTask(ada, sessionId, { command: 'c', labels: [label] });
+    for (const label of ['held', 'b', 'c']) await make(label);
+    const [startedMs, pollMs] = [performance.now(), 1_000];
+    await until(() => performance.now() > startedMs + pollMs);
+    released.emit('now');
+    await expect.poll(() => heard.some((notice) => notice.endsWith(' held'))).toBe(true);
+    await make('last');
+    await expect.poll(() => heard.some((notice) => notice.endsWith(' last'))).toBe(true);
+    expect(heard.filter((notice) => / [bc]$/.test(notice))).toEqual([]);
+  } finally {
+    await listening.unlisten();
+    await own.close();
+    await gate.close();
+  }
 });
 
 it('the operator and the owner who claim in one project at once get different tasks', async () => {

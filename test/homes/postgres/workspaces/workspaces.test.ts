@@ -1,7 +1,9 @@
 /** The conformance suite of workspaces on PostgreSQL, and tests with several servers on one database. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as vitest from 'vitest';
-import { openPostgres, query, transaction } from '../../../../src/homes/postgres/database/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/pool.js';
+import { transaction } from '../../../../src/homes/postgres/database/transaction.js';
 import {
   type TableMigration,
   workspacesMigrations,

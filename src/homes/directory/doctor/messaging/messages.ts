@@ -2,16 +2,9 @@
  * What `stoa doctor` checks of messages: threads and inboxes by their messages, and the clocks that keep
  * times apart.
  */
-import {
-  type Check,
-  type Damage,
-  type Found,
-  beyondRepair,
-  missingRow,
-  surplusRow,
-  wrongRow,
-} from '../../kernel/inspect/doctor.js';
-import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { type Damage, type ExaminedRow, missingRow } from '../../kernel/inspect/damage.js';
+import type { Check, Found } from '../../kernel/inspect/doctor.js';
+import { prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Store } from '../../kernel/store.js';
 import { timerOf } from '../../kernel/timers/timers.js';
@@ -19,10 +12,10 @@ import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { DirectMessage, Message } from '../../../../messaging/model.js';
 import { ulidBytes } from '../../../../messaging/messages/ulid.js';
-import { inspectIndexRow, inspectRows } from '../indexes.js';
+import { indexCheck, inspectIndexRow, inspectRows, readable } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';
-import type { Examined, SharedTimers } from '../timers.js';
+import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms/rooms.js';
@@ -40,30 +33,23 @@ export interface MessageDoctors {
 export function messageChecks(doctors: MessageDoctors): Check[] {
   const { limits, timers } = doctors;
   return [
-    {
-      family: families.messages,
-      inspect: (reader, entry, store) => inspectMessage(doctors, reader, entry, store),
-    },
+    { family: families.messages, inspect: (row) => inspectMessage(doctors, row) },
     { family: families.threads, inspect: inspectThread },
-    {
-      family: families.inboxes,
-      inspect: (reader, entry, store) => inspectDirect(limits, reader, entry, store),
-    },
+    { family: families.inboxes, inspect: (row) => inspectDirect(limits, row) },
     { family: families.places, inspect: inspectPlaceRow },
-    { family: families.pending, inspect: inspectPending },
-    {
-      family: families.inboxClocks,
-      inspect: (reader, entry, store, pass) => inspectClock(limits, timers, { reader, store, pass }, entry),
-    },
+    indexCheck(families.pending, 'direct message', directRecords, ({ reader, key }) => {
+      const value = reader.get(families.inboxes, key);
+      return value && decodeDirect(key, value);
+    }),
+    { family: families.inboxClocks, inspect: (row) => inspectClock(limits, timers, row) },
   ];
 }
 
 /** The timer that removes the newest message also removes all older ones. */
 export function* inspectExpiry(
   timers: SharedTimers,
-  examined: Examined,
+  row: ExaminedRow,
   kind: 'room' | 'inbox',
-  id: Buffer,
   newestMs: number,
   retentionSeconds: number,
 ): Generator<Found> {
@@ -71,47 +57,35 @@ export function* inspectExpiry(
   const timer = {
     atMs: roundedExpiryMs(newestMs + retentionSeconds * 1000),
     kind: expiryTimers[kind],
-    reference: id,
+    reference: row.key,
   };
   // Expired messages are removed in steps, each with its own timer.
-  yield* timers.inspect(examined, timer, 'The timer that deletes expired messages is missing.', {
+  yield* timers.inspect(row, timer, 'The timer that deletes expired messages is missing.', {
     // Each look at a room sets the timer of the next one, also after the room's retention was changed.
-    orAny: kind === 'room' || timer.atMs <= examined.store.nowMs(),
+    orAny: kind === 'room' || timer.atMs <= row.store.nowMs(),
   });
 }
 
-function* inspectMessage(
-  { limits, totals }: MessageDoctors,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Damage> {
+function* inspectMessage({ limits, totals }: MessageDoctors, row: ExaminedRow): Generator<Damage> {
+  const { reader, store, key } = row;
   const roomKey = Buffer.from(key.subarray(0, idBytes));
   const room = readRoom(reader, roomKey);
   totals.sawMessage(key, room);
-  const message =
-    key.length === idBytes + timeBytes
-      ? readable(() => wholeOf<Message>(decodeMessage(key, value)))
-      : undefined;
+  const message = wholeOf<Message>(row, decodeMessage);
   const id = ulidBytes(message?.id ?? '');
   if (message === undefined || id === undefined) {
-    yield beyondRepair(families.messages, key, 'unreadable', 'The message cannot be read.');
+    yield row.unreadable('The message cannot be read.');
     return;
   }
   if (room !== undefined) {
-    const ahead = [...inspectMessageTime(limits, key, message, store.nowMs())];
+    const ahead = [...inspectMessageTime(limits, row, message)];
     yield* ahead;
     // Its index rows are written with its new time.
     if (ahead.length > 0) return;
   }
   yield* inspectRows(reader, messageRecords.rowsOf({ message, id }), `the message ${message.id}`);
   if (room === undefined && !isBeingRemoved(reader, store, roomKey))
-    yield beyondRepair(
-      families.messages,
-      key,
-      'missing',
-      `The room of the message ${message.id} does not exist.`,
-    );
+    yield row.orphan(`The room of the message ${message.id} does not exist.`);
 }
 
 /** The room was deleted, and the sweeper is removing its messages. */
@@ -128,125 +102,77 @@ function isBeingRemoved(reader: Reader, store: Store, roomKey: Buffer): boolean 
 const timerTimeBytes = 8;
 
 /** The message may be in a room or in an inbox. */
-function* inspectPlaceRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const owner = key.subarray(0, idBytes);
-  const messageKey = timedKey(owner, value.length === timeBytes ? timeOfKey(value) : 0);
+function* inspectPlaceRow(row: ExaminedRow): Generator<Damage> {
+  const { reader, key, value } = row;
+  const messageKey = timedKey(key.subarray(0, idBytes), value.length === timeBytes ? timeOfKey(value) : 0);
   const posted = reader.get(families.messages, messageKey);
   const sent = reader.get(families.inboxes, messageKey);
   const found = [
-    posted === undefined ? undefined : readable(() => decodeMessage(messageKey, posted)),
-    sent === undefined ? undefined : readable(() => decodeDirect(messageKey, sent)),
+    posted && readable(() => decodeMessage(messageKey, posted)),
+    sent && readable(() => decodeDirect(messageKey, sent)),
   ].some((message) => ulidBytes(message?.id ?? '')?.equals(key.subarray(idBytes)) === true);
-  if (!found)
-    yield surplusRow(
-      families.places,
-      key,
-      'dangling',
-      'The row names a message that is not stored at that time.',
-    );
+  if (!found) yield row.dangling('The row names a message that is not stored at that time.');
 }
 
-function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
+function* inspectThread(row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
   if (key.length !== idBytes + 2 * timeBytes) {
-    yield surplusRow(families.threads, key, 'wrong', 'The key is not the key of a message in a thread.');
+    yield row.surplus('The key is not the key of a message in a thread.');
     return;
   }
   const messageKey = timedKey(key.subarray(0, idBytes), timeOfKey(key));
   const value = reader.get(families.messages, messageKey);
   if (value === undefined) {
-    yield* inspectIndexRow(families.threads, { key, value: nothing }, undefined, 'message');
+    yield* inspectIndexRow(row, undefined, 'message');
     return;
   }
   const message = readable(() => decodeMessage(messageKey, value));
   const id = ulidBytes(message?.id ?? '');
   // A message that cannot be read was reported with its own family.
   if (message === undefined || id === undefined) return;
-  yield* inspectIndexRow(
-    families.threads,
-    { key, value: nothing },
-    messageRecords.rowsOf({ message, id }),
-    'message',
-  );
+  yield* inspectIndexRow(row, messageRecords.rowsOf({ message, id }), 'message');
 }
 
-function* inspectDirect(
-  limits: Limits,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Damage> {
-  const message =
-    key.length === idBytes + timeBytes
-      ? readable(() => wholeOf<DirectMessage>(decodeDirect(key, value)))
-      : undefined;
+function* inspectDirect(limits: Limits, row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
+  const message = wholeOf<DirectMessage>(row, decodeDirect);
   const id = ulidBytes(message?.id ?? '');
   if (message === undefined || id === undefined || typeof message.acknowledged !== 'boolean') {
-    yield beyondRepair(families.inboxes, key, 'unreadable', 'The direct message cannot be read.');
+    yield row.unreadable('The direct message cannot be read.');
     return;
   }
   const agent = key.subarray(0, idBytes);
-  const ahead = [...inspectDirectTime(limits, key, message, store.nowMs())];
+  const ahead = [...inspectDirectTime(limits, row, message)];
   yield* ahead;
   if (ahead.length > 0) return;
   yield* inspectRows(reader, directRecords.rowsOf(message), `the direct message ${message.id}`);
   if (reader.get(families.agents, agent) === undefined)
-    yield beyondRepair(
-      families.inboxes,
-      key,
-      'missing',
-      `The recipient of the direct message ${message.id} does not exist.`,
-    );
+    yield row.orphan(`The recipient of the direct message ${message.id} does not exist.`);
   // An existing clock is checked in its own family. A missing one is reported once, with the first message.
-  if (
-    reader.get(families.inboxClocks, agent) === undefined &&
-    isFirst(reader, families.inboxes, agent, key)
-  ) {
+  if (reader.get(families.inboxClocks, agent) === undefined && isFirst(reader, families.inboxes, agent, key))
     yield missingRow(
       families.inboxClocks,
       agent,
       'The clock of an inbox is missing: the next direct message could overwrite another.',
       (tx) => tx.put(families.inboxClocks, agent, timedKey(nothing, newestTsMs(tx, families.inboxes, agent))),
     );
-  }
 }
 
-function* inspectPending(reader: Reader, entry: Entry): Generator<Damage> {
-  const value = reader.get(families.inboxes, entry.key);
-  const message = value === undefined ? undefined : readable(() => decodeDirect(entry.key, value));
-  // A direct message that cannot be read was reported with its own family.
-  if (value !== undefined && message === undefined) return;
-  const rows = message === undefined ? undefined : directRecords.rowsOf(message);
-  yield* inspectIndexRow(families.pending, entry, rows, 'direct message');
-}
-
-function* inspectClock(
-  limits: Limits,
-  timers: SharedTimers,
-  examined: Examined,
-  { key, value }: Entry,
-): Generator<Found> {
-  const { reader, store } = examined;
+function* inspectClock(limits: Limits, timers: SharedTimers, row: ExaminedRow): Generator<Found> {
+  const { reader, store, key, value } = row;
   if (reader.get(families.agents, key) === undefined) {
-    yield surplusRow(
-      families.inboxClocks,
-      key,
-      'dangling',
-      'The inbox belongs to an identity that does not exist.',
-    );
+    yield row.dangling('The inbox belongs to an identity that does not exist.');
     return;
   }
   const newestMs = newestTsMs(reader, families.inboxes, key);
   const clockMs = value.length === timeBytes ? timeOfKey(value) : -1;
   // The clock may be ahead of the stored messages, because the newest may have expired.
-  if (clockMs < newestMs || clockMs > Math.max(newestMs, latestTsMs(limits, store.nowMs()))) {
-    yield wrongRow(
-      families.inboxClocks,
-      key,
+  if (clockMs < newestMs || clockMs > Math.max(newestMs, latestTsMs(limits, store.nowMs())))
+    yield row.wrong(
       'The clock of an inbox is behind its newest message or too far ahead.',
-      (tx) => tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
+      timedKey(nothing, newestMs),
     );
-  }
-  yield* inspectExpiry(timers, examined, 'inbox', key, newestMs, limits.directRetentionSeconds);
+  yield* inspectExpiry(timers, row, 'inbox', newestMs, limits.directRetentionSeconds);
 }
 
 function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): boolean {
@@ -256,15 +182,9 @@ function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): b
 }
 
 /** A copy, which also reads the proof: that of a decoded message is parsed only when it is asked for. */
-function wholeOf<Row extends Message | DirectMessage>(message: Row): Row {
-  return { ...message };
-}
-
-/** The content of a row, or undefined if it cannot be read. */
-function readable<Row>(decode: () => Row): Row | undefined {
-  try {
-    return decode();
-  } catch {
-    return undefined;
-  }
+function wholeOf<Row extends object>(
+  { key, value }: ExaminedRow,
+  decode: (key: Buffer, value: Buffer) => Row,
+): Row | undefined {
+  return key.length === idBytes + timeBytes ? readable(() => ({ ...decode(key, value) })) : undefined;
 }

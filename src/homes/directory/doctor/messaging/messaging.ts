@@ -2,28 +2,18 @@
  * What `stoa doctor` checks in messaging: the keys of identities, the activity and the clock of rooms. The
  * other files of this folder check the rest.
  */
-import {
-  type Check,
-  type Damage,
-  type Found,
-  beyondRepair,
-  missingRow,
-  surplusRow,
-  wrongRow,
-} from '../../kernel/inspect/doctor.js';
-import type { Entry } from '../../kernel/engine.js';
+import { type Damage, type ExaminedRow, missingRow } from '../../kernel/inspect/damage.js';
+import type { Check, Found } from '../../kernel/inspect/doctor.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Store } from '../../kernel/store.js';
-import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
 import { retentionOf } from '../../../../messaging/rooms/visibility.js';
-import { inspectIndexRow, inspectRows } from '../indexes.js';
+import { indexCheck, inspectIndexRow, inspectRows } from '../indexes.js';
 import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
 import { inspectActivityTime, latestTsMs, newestTsMs } from './times.js';
 import { TotalsDoctor } from './totals.js';
-import { type Examined, SharedTimers } from '../timers.js';
+import { SharedTimers } from '../timers.js';
 import { keysOf, readIdentity } from '../../messaging/identities/identities.js';
 import { identityKeyRecords, roomRecords } from '../../messaging/indexes.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
@@ -33,7 +23,7 @@ import {
   type IdentityRow,
   type KeptRow,
   type RoomRow,
-  decodeOrUndefined,
+  decode,
   families,
   roomOfActivityKey,
   roomOfNameKey,
@@ -47,102 +37,75 @@ export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'
   const timers = new SharedTimers(Object.values(expiryTimers));
   const totals = new TotalsDoctor();
   return [
-    { family: families.agents, inspect: (reader, entry) => inspectIdentity(totals, reader, entry) },
+    { family: families.agents, inspect: (row) => inspectIdentity(totals, row) },
     { family: families.agentsByKey, inspect: inspectKey },
     { family: families.agentKeys, inspect: inspectHistory },
     { family: families.keptAgents, inspect: inspectKept },
-    {
-      family: families.rooms,
-      inspect: (reader, entry, store, pass) =>
-        inspectRoom({ limits, timers, totals }, { reader, store, pass }, entry),
-    },
+    { family: families.rooms, inspect: (row) => inspectRoom({ limits, timers, totals }, row) },
     { family: families.roomKeys, inspect: inspectRoomKey },
-    { family: families.roomsByActivity, inspect: inspectActivity },
-    { family: families.roomNames, inspect: inspectName },
+    indexCheck(families.roomsByActivity, 'room', roomRecords, ({ reader, key }) =>
+      readRoom(reader, roomOfActivityKey(key)),
+    ),
+    indexCheck(families.roomNames, 'room', roomRecords, ({ reader, key }) =>
+      readRoom(reader, roomOfNameKey(key)),
+    ),
     ...messageChecks({ limits, timers, totals }),
     totals.check((store) => store === root),
     ...guardChecks(limits, timers),
   ];
 }
 
-function* inspectIdentity(totals: TotalsDoctor, reader: Reader, { key, value }: Entry): Generator<Damage> {
-  totals.sawIdentity(key);
-  const identity = readRow<IdentityRow>(value);
-  if (typeof identity === 'string') {
-    yield beyondRepair(families.agents, key, 'unreadable', identity);
-    return;
-  }
-  const { id, publicKey, createdAtMs, updatedAtMs } = identity;
-  const known = keysOf(reader, id);
+function* inspectIdentity(totals: TotalsDoctor, row: ExaminedRow): Generator<Damage> {
+  totals.sawIdentity(row.key);
+  const { id, publicKey, createdAtMs, updatedAtMs } = decode<IdentityRow>(row.value);
+  const known = keysOf(row.reader, id);
   if (known.some((each) => each.publicKey === publicKey)) return;
   const newest = known.at(-1);
   const fromMs = newest === undefined ? createdAtMs : Math.max(updatedAtMs, newest.fromMs + 1);
   yield missingRow(
     families.agentKeys,
-    timedKey(key, fromMs),
+    timedKey(row.key, fromMs),
     `The current key of the identity ${id} is missing in its key history.`,
-    (tx) => identityKeyRecords.put(tx, undefined, { agent: key, publicKey, fromMs, proof: null }),
+    (tx) => identityKeyRecords.put(tx, undefined, { agent: row.key, publicKey, fromMs, proof: null }),
   );
 }
 
-function* inspectKey(reader: Reader, entry: Entry): Generator<Damage> {
-  const agent = entry.value;
-  const identity = readIdentity(reader, agent);
+function* inspectKey(row: ExaminedRow): Generator<Damage> {
+  const agent = row.value;
+  const identity = readIdentity(row.reader, agent);
   const rows =
-    identity === undefined
-      ? undefined
-      : keysOf(reader, identity.id).flatMap((key) => identityKeyRecords.rowsOf({ agent, ...key }));
-  yield* inspectIndexRow(families.agentsByKey, entry, rows, 'identity');
+    identity &&
+    keysOf(row.reader, identity.id).flatMap((key) => identityKeyRecords.rowsOf({ agent, ...key }));
+  yield* inspectIndexRow(row, rows, 'identity');
 }
 
-function* inspectHistory(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const agent = key.subarray(0, idBytes);
-  const row = readRow<IdentityKeyRow>(value);
-  if (reader.get(families.agents, agent) === undefined)
-    yield surplusRow(families.agentKeys, key, 'dangling', 'The identity of a key does not exist.');
-  else if (typeof row === 'string') yield beyondRepair(families.agentKeys, key, 'unreadable', row);
-  else
-    yield* inspectRows(
-      reader,
-      identityKeyRecords.rowsOf({ agent, ...row }),
-      `a key of the identity ${uuidOfBytes(agent)}`,
-    );
+function* inspectHistory(row: ExaminedRow): Generator<Damage> {
+  const agent = row.key.subarray(0, idBytes);
+  if (row.reader.get(families.agents, agent) === undefined) {
+    yield row.dangling('The identity of a key does not exist.');
+    return;
+  }
+  const rows = identityKeyRecords.rowsOf({ agent, ...decode<IdentityKeyRow>(row.value) });
+  yield* inspectRows(row.reader, rows, `a key of the identity ${uuidOfBytes(agent)}`);
 }
 
-function* inspectKept(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const kept = readRow<KeptRow>(value);
-  if (typeof kept === 'string') yield beyondRepair(families.keptAgents, key, 'unreadable', kept);
-  else if (reader.get(families.agents, uuidBytes(kept.id)) === undefined)
-    yield surplusRow(
-      families.keptAgents,
-      key,
-      'dangling',
-      'The server-held identity of a user does not exist.',
-    );
+function* inspectKept(row: ExaminedRow): Generator<Damage> {
+  const { id } = decode<KeptRow>(row.value);
+  if (row.reader.get(families.agents, uuidBytes(id)) === undefined)
+    yield row.dangling('The server-held identity of a user does not exist.');
 }
 
 function* inspectRoom(
   { limits, timers, totals }: Pick<MessageDoctors, 'limits' | 'timers' | 'totals'>,
-  examined: Examined,
-  { key, value }: Entry,
+  row: ExaminedRow,
 ): Generator<Found> {
-  const { reader, store } = examined;
-  const room = readRow<RoomRow>(value);
-  if (typeof room === 'string') {
-    yield beyondRepair(families.rooms, key, 'unreadable', room);
-    return;
-  }
+  const { reader, key } = row;
+  const room = decode<RoomRow>(row.value);
   totals.sawRoom(key, room);
-  yield* inspectRoomClock(limits, reader, key, room, store);
-  yield* inspectExpiry(
-    timers,
-    examined,
-    'room',
-    key,
-    newestTsMs(reader, families.messages, key),
-    retentionOf(room, limits),
-  );
-  const ahead = [...inspectActivityTime(limits, key, room, store.nowMs())];
+  const newestMs = newestTsMs(reader, families.messages, key);
+  yield* inspectRoomClock(limits, row, room, newestMs);
+  yield* inspectExpiry(timers, row, 'room', newestMs, retentionOf(room, limits));
+  const ahead = [...inspectActivityTime(limits, row, room)];
   yield* ahead;
   if (ahead.length === 0) yield* inspectRows(reader, roomRecords.rowsOf(room), `the room ${room.id}`);
 }
@@ -153,40 +116,18 @@ function* inspectRoom(
  */
 function* inspectRoomClock(
   limits: Limits,
-  reader: Reader,
-  key: Buffer,
+  row: ExaminedRow,
   room: RoomRow,
-  store: Store,
+  newestMs: number,
 ): Generator<Damage> {
-  const newestMs = newestTsMs(reader, families.messages, key);
-  if (room.lastTsMs >= newestMs && room.lastTsMs <= Math.max(newestMs, latestTsMs(limits, store.nowMs())))
-    return;
-  yield wrongRow(
-    families.rooms,
-    key,
-    `The clock of the room ${room.id} is behind its newest message or too far ahead.`,
-    (tx) => roomRecords.rewrite(tx, { ...room, lastTsMs: newestMs }),
-  );
+  const latestMs = Math.max(newestMs, latestTsMs(limits, row.store.nowMs()));
+  if (room.lastTsMs < newestMs || room.lastTsMs > latestMs)
+    yield row.wrong(`The clock of the room ${room.id} is behind its newest message or too far ahead.`, (tx) =>
+      roomRecords.rewrite(tx, { ...room, lastTsMs: newestMs }),
+    );
 }
 
-function* inspectRoomKey(reader: Reader, { key }: Entry): Generator<Damage> {
-  if (reader.get(families.rooms, key) === undefined)
-    yield surplusRow(families.roomKeys, key, 'dangling', 'The key belongs to a room that does not exist.');
-}
-
-function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {
-  const room = readRoom(reader, roomOfActivityKey(entry.key));
-  const rows = room === undefined ? undefined : roomRecords.rowsOf(room);
-  yield* inspectIndexRow(families.roomsByActivity, entry, rows, 'room');
-}
-
-function* inspectName(reader: Reader, entry: Entry): Generator<Damage> {
-  const room = readRoom(reader, roomOfNameKey(entry.key));
-  const rows = room === undefined ? undefined : roomRecords.rowsOf(room);
-  yield* inspectIndexRow(families.roomNames, entry, rows, 'room');
-}
-
-/** The content of a row, or the reason why it cannot be read. */
-function readRow<Row extends object>(value: Buffer): Row | string {
-  return decodeOrUndefined<Row>(value) ?? 'The row cannot be read: it is not a JSON object.';
+function* inspectRoomKey(row: ExaminedRow): Generator<Damage> {
+  if (row.reader.get(families.rooms, row.key) === undefined)
+    yield row.dangling('The key belongs to a room that does not exist.');
 }

@@ -3,7 +3,7 @@
  * longer than others, and every later message would get a time after them. Each gets the next time after
  * those before it, oldest first, so that their order stays; its id stays too.
  */
-import { type Damage, wrongRow } from '../../kernel/inspect/doctor.js';
+import type { Damage, ExaminedRow } from '../../kernel/inspect/damage.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
@@ -30,72 +30,43 @@ export function newestTsMs(reader: Reader, family: string, id: Buffer, untilMs?:
 }
 
 /** Found with the message; the clock of its room goes back with the last of them. */
-export function* inspectMessageTime(
-  limits: Limits,
-  key: Buffer,
-  message: Message,
-  nowMs: number,
-): Generator<Damage> {
-  if (message.tsMs <= latestTsMs(limits, nowMs)) return;
-  yield {
-    ...wrongRow(
-      families.messages,
-      key,
-      `The message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`,
-      (tx) => {
-        const roomKey = uuidBytes(message.roomId);
-        const room = readRoom(tx, roomKey);
-        if (room === undefined) return;
-        moveMessage(tx, limits, room, message, freeTsMs(tx, limits, families.messages, roomKey));
-        const lastTsMs = newestTsMs(tx, families.messages, roomKey);
-        roomRecords.rewrite(tx, { ...room, lastTsMs });
-      },
-    ),
-    repair: moved,
-  };
+export function* inspectMessageTime(limits: Limits, row: ExaminedRow, message: Message): Generator<Damage> {
+  if (message.tsMs <= latestTsMs(limits, row.store.nowMs())) return;
+  const problem = `The message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`;
+  const damage = row.wrong(problem, (tx) => {
+    const roomKey = uuidBytes(message.roomId);
+    const room = readRoom(tx, roomKey);
+    if (room === undefined) return;
+    moveMessage(tx, limits, room, message, freeTsMs(tx, limits, families.messages, roomKey));
+    const lastTsMs = newestTsMs(tx, families.messages, roomKey);
+    roomRecords.rewrite(tx, { ...room, lastTsMs });
+  });
+  yield { ...damage, repair: moved };
 }
 
 export function* inspectDirectTime(
   limits: Limits,
-  key: Buffer,
+  row: ExaminedRow,
   message: DirectMessage,
-  nowMs: number,
 ): Generator<Damage> {
-  if (message.tsMs <= latestTsMs(limits, nowMs)) return;
-  yield {
-    ...wrongRow(
-      families.inboxes,
-      key,
-      `The direct message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`,
-      (tx) => {
-        const agent = uuidBytes(message.to);
-        moveDirect(tx, limits, message, freeTsMs(tx, limits, families.inboxes, agent));
-        const clock = timedKey(nothing, newestTsMs(tx, families.inboxes, agent));
-        tx.put(families.inboxClocks, agent, clock);
-      },
-    ),
-    repair: moved,
-  };
+  if (message.tsMs <= latestTsMs(limits, row.store.nowMs())) return;
+  const problem = `The direct message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`;
+  const damage = row.wrong(problem, (tx) => {
+    const agent = uuidBytes(message.to);
+    moveDirect(tx, limits, message, freeTsMs(tx, limits, families.inboxes, agent));
+    const clock = timedKey(nothing, newestTsMs(tx, families.inboxes, agent));
+    tx.put(families.inboxClocks, agent, clock);
+  });
+  yield { ...damage, repair: moved };
 }
 
 /** A room whose last activity is in the future would be first in the list of rooms until then. */
-export function* inspectActivityTime(
-  limits: Limits,
-  key: Buffer,
-  room: RoomRow,
-  nowMs: number,
-): Generator<Damage> {
+export function* inspectActivityTime(limits: Limits, row: ExaminedRow, room: RoomRow): Generator<Damage> {
   const { lastActiveAtMs, listedAtMs = lastActiveAtMs } = room;
-  if (Math.max(lastActiveAtMs, listedAtMs) <= latestTsMs(limits, nowMs)) return;
-  yield {
-    ...wrongRow(
-      families.rooms,
-      key,
-      `The last activity of the room ${room.id} is in the future: ${isoTime(lastActiveAtMs)}.`,
-      (tx) => relist(tx, key),
-    ),
-    repair: 'set it to the current time',
-  };
+  if (Math.max(lastActiveAtMs, listedAtMs) <= latestTsMs(limits, row.store.nowMs())) return;
+  const problem = `The last activity of the room ${room.id} is in the future: ${isoTime(lastActiveAtMs)}.`;
+  const damage = row.wrong(problem, (tx) => relist(tx, row.key));
+  yield { ...damage, repair: 'set it to the current time' };
 }
 
 function relist(tx: Transaction, key: Buffer): void {

@@ -1,14 +1,6 @@
 /** What `stoa doctor` checks of the totals of `/stats`: each is compared with the rows that it counts. */
-import {
-  type Check,
-  type Damage,
-  type Found,
-  eachRow,
-  missingRow,
-  surplusRow,
-  type turn,
-  wrongRow,
-} from '../../kernel/inspect/doctor.js';
+import { type Damage, missingRow, wrongRow } from '../../kernel/inspect/damage.js';
+import { type Check, type Found, eachRow, type turn } from '../../kernel/inspect/doctor.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { byRank, topRoomsMax } from '../../../../messaging/rooms/totals.js';
@@ -65,10 +57,8 @@ export class TotalsDoctor {
   check(isHere: (store: Store) => boolean): Check {
     return {
       family: families.totals,
-      inspect: (_reader, { key }) =>
-        key.equals(countsKey) || key.equals(topKey)
-          ? []
-          : [surplusRow(families.totals, key, 'wrong', 'Unknown counter.')],
+      inspect: (row) =>
+        row.key.equals(countsKey) || row.key.equals(topKey) ? [] : [row.surplus('Unknown counter.')],
       conclude: (reader, store) => (isHere(store) ? this.#inspectTotals(reader) : []),
     };
   }
@@ -104,7 +94,7 @@ function problemOf(counts: CountsRow | undefined, { agents, publicRooms, stored 
 
 function damageOf(reader: Reader, key: Buffer, problem: string, row: CountsRow | TopRow): Damage {
   const damage = reader.get(families.totals, key) === undefined ? missingRow : wrongRow;
-  return damage(families.totals, key, problem, (tx) => tx.put(families.totals, key, encode(row)));
+  return damage(families.totals, key, problem, encode(row));
 }
 
 function withRoom(counted: Counted, room: RoomRow): Counted {

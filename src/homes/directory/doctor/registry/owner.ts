@@ -2,12 +2,14 @@
  * Questions of several checks of the registry: whether an agent exists, and whether a stored count is
  * correct.
  */
-import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
+import { type Damage, wrongRow } from '../../kernel/inspect/damage.js';
+import { type Found, eachRow, type turn } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { absentCountKey, agentCountKey, agentKey } from '../../../../registry/layout/keys.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { isAbsent } from '../../../../registry/lifecycle/presence.js';
+import { readable } from '../indexes.js';
 import { readAgent, readCount, writeCount } from '../../registry/rows.js';
 
 /** Finds agents by their id alone, for one examination. */
@@ -30,42 +32,32 @@ export class AgentOwners {
 }
 
 export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Found> {
-  const key = agentCountKey(user);
-  const stored = reader.get(families.counts, key);
-  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   const counted = yield* countRows(reader, families.agents, user);
-  if (kept !== counted)
-    yield wrongRow(families.counts, key, `The count of agents is ${kept}. Expected ${counted}.`, (tx) =>
-      writeCount(tx, key, counted),
-    );
+  yield* inspectStored(reader, agentCountKey(user), 'agents', counted);
 }
 
 /** The agents that do not count in the quota. */
 export function* inspectAbsentCount(reader: Reader, user: Buffer): Generator<Found> {
-  const key = absentCountKey(user);
-  const stored = reader.get(families.counts, key);
-  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   let counted = 0;
   yield* eachRow(reader, families.agents, prefixRange(user), (row) => {
     if (isAbsentRow(reader, row.key)) counted += 1;
   });
+  yield* inspectStored(reader, absentCountKey(user), 'absent agents', counted);
+}
+
+function* inspectStored(reader: Reader, key: Buffer, what: string, counted: number): Generator<Damage> {
+  const stored = reader.get(families.counts, key);
+  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   if (kept !== counted)
-    yield wrongRow(
-      families.counts,
-      key,
-      `The count of absent agents is ${kept}. Expected ${counted}.`,
-      (tx) => writeCount(tx, key, counted),
+    yield wrongRow(families.counts, key, `The count of ${what} is ${kept}. Expected ${counted}.`, (tx) =>
+      writeCount(tx, key, counted),
     );
 }
 
 /** A row that cannot be read is reported by the check of agents. */
 function isAbsentRow(reader: Reader, key: Buffer): boolean {
-  try {
-    const agent = readAgent(reader, key);
-    return agent !== undefined && isAbsent(agent);
-  } catch {
-    return false;
-  }
+  const agent = readable(() => readAgent(reader, key));
+  return agent !== undefined && isAbsent(agent);
 }
 
 export function* countRows(reader: Reader, family: string, prefix: Buffer): Generator<typeof turn, number> {

@@ -1,21 +1,13 @@
 /** What `stoa doctor` checks in the registry: every index against its records, in both directions. */
 import { userKey } from '../../../../identity/user-key.js';
-import { messageOf } from '../../../../core/errors.js';
-import {
-  type Check,
-  type Damage,
-  type Found,
-  beyondRepair,
-  missingRow,
-  surplusRow,
-  wrongRow,
-} from '../../kernel/inspect/doctor.js';
-import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { type Damage, type ExaminedRow, missingRow, wrongRow } from '../../kernel/inspect/damage.js';
+import type { Check, Found } from '../../kernel/inspect/doctor.js';
+import { prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Store } from '../../kernel/store.js';
 import { timerKey } from '../../kernel/timers/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
+import { idBytes } from '../../../../registry/ids.js';
 import { decodeAgent, encodeUser } from '../../../../registry/layout/codec.js';
 import {
   agentKey,
@@ -24,176 +16,128 @@ import {
   userKeyBytes,
 } from '../../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
-import { inspectIndexRow, inspectRows } from '../indexes.js';
+import { inspectId } from '../directory.js';
+import { indexCheck, inspectRows, readable } from '../indexes.js';
+import { inspectTimer } from '../timers.js';
 import { AgentOwners, countRows, inspectAbsentCount, inspectAgentCount } from './owner.js';
 import { sessionChecks } from './sessions.js';
 import { userChecks } from './users.js';
 import { registryFamilies as families } from '../../registry/families.js';
-import { agentRecords } from '../../registry/indexes.js';
+import { agentRecords, keyOfAgent } from '../../registry/indexes.js';
 import { activityTimer, leaseTimer } from '../../registry/timers.js';
-import { type MetaRow, decodeJson, decodeMeta, encodeJson, writeMeta } from '../../registry/rows.js';
+import {
+  type MetaRow,
+  decodeJson,
+  decodeMeta,
+  encodeJson,
+  readAgent,
+  writeMeta,
+} from '../../registry/rows.js';
 
 /** The checks in the order in which repairs build on each other. */
 export function registryChecks(kernel: Kernel): Check[] {
   const owners = new AgentOwners();
   return [
     ...sessionChecks(kernel),
-    {
-      family: families.agents,
-      inspect: (reader, entry, store) => inspectAgent(kernel, owners, reader, entry, store),
-    },
+    { family: families.agents, inspect: (row) => inspectAgent(kernel, owners, row) },
     ...[families.agentsByStatus, families.agentsByName, families.agentsByLabel].map((family) =>
-      indexCheck(family, ({ key }) => key.subarray(-agentKeyBytes)),
+      indexCheck(family, 'agent', agentRecords, ({ reader, key }) =>
+        readAgent(reader, key.subarray(-agentKeyBytes)),
+      ),
     ),
-    indexCheck(families.agentsById, ({ key, value }) => agentKey(value, key)),
-    { family: families.agentMeta, inspect: inspectOfAgent(families.agentMeta) },
+    indexCheck(families.agentsById, 'agent', agentRecords, ({ reader, key, value }) =>
+      readAgent(reader, agentKey(value, key)),
+    ),
+    { family: families.agentMeta, inspect: inspectOfAgent },
     { family: families.leases, inspect: inspectLease },
     ...userChecks(kernel, owners),
   ];
 }
 
-/** An agent with a readable record and meta, or the reason why not. */
-function readBoth(
-  reader: Reader,
-  key: Buffer,
-): { record: AgentRecord; meta: MetaRow } | 'missing' | 'unreadable' {
-  const stored = reader.get(families.agents, key);
-  if (stored === undefined) return 'missing';
-  const meta = reader.get(families.agentMeta, key);
-  if (meta === undefined) return 'unreadable';
-  try {
-    return { record: decodeAgent(stored), meta: decodeMeta(meta) };
-  } catch {
-    // The check of the family itself reports what is wrong with the row.
-    return 'unreadable';
-  }
-}
-
-function* inspectAgent(
-  kernel: Kernel,
-  owners: AgentOwners,
-  reader: Reader,
-  { key, value }: Entry,
-  store: Store,
-): Generator<Found> {
-  const user = key.subarray(0, 32);
-  const agent = key.subarray(32);
-  let record: AgentRecord;
-  try {
-    record = decodeAgent(value);
-  } catch (error) {
-    yield beyondRepair(families.agents, key, 'unreadable', messageOf(error));
-    return;
-  }
+function* inspectAgent(kernel: Kernel, owners: AgentOwners, row: ExaminedRow): Generator<Found> {
+  const { reader, store, key } = row;
+  const user = key.subarray(0, userKeyBytes);
+  const record = decodeAgent(row.value);
   if (key.length !== agentKeyBytes || record.user_id + record.agent_id !== key.toString('hex')) {
-    yield beyondRepair(
-      families.agents,
-      key,
-      'wrong',
-      'The ids in the record differ from the ids in its key.',
-    );
+    yield row.beyondRepair('The ids in the record differ from the ids in its key.');
     return;
   }
-  if (kernel.storeOf(user) !== store)
-    yield beyondRepair(families.agents, key, 'wrong', 'The agent is stored in the wrong shard.');
+  if (kernel.storeOf(user) !== store) yield row.beyondRepair('The agent is stored in the wrong shard.');
+  const agent = key.subarray(userKeyBytes);
   if (!reader.get(families.agentsById, agent)?.equals(user)) owners.remember(agent);
-  yield* inspectMeta(reader, record, key);
-  if (
-    kernel.stores.length > 1 &&
-    !kernel.root.get(kernelFamilies.directory, Buffer.from(record.agent_id))?.equals(user)
-  ) {
-    const id = Buffer.from(record.agent_id);
-    yield missingRow(
-      kernelFamilies.directory,
-      id,
-      'The agent is missing in the directory of ids.',
-      (tx) => tx.put(kernelFamilies.directory, id, user),
-      kernel.root,
-    );
-  }
-  yield* inspectOwner(reader, record, user, key);
+  const stored = reader.get(families.agentMeta, key);
+  const meta = stored && readable(() => decodeMeta(stored));
+  yield* inspectMeta(reader, record, meta);
+  yield* inspectId(kernel, record.agent_id, user);
+  yield* inspectOwner(reader, record, meta?.user);
   yield* inspectCount(reader, key, user);
 }
 
-function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Generator<Found> {
-  const agent = agentKey.subarray(userKeyBytes);
-  const both = readBoth(reader, agentKey);
+function* inspectMeta(reader: Reader, record: AgentRecord, stored: MetaRow | undefined): Generator<Found> {
+  const agent = idBytes(record.agent_id);
   const activeSessions = yield* countRows(
     reader,
     families.sessionsByStatus,
     sessionStatusPrefix('active', agent),
   );
-  if (typeof both === 'string') {
+  if (stored === undefined) {
     yield missingRow(
       families.agentMeta,
-      agentKey,
+      keyOfAgent(record),
       'The meta row of the agent is missing or invalid. Its labels are lost.',
       (tx) => {
-        const known =
-          tx.get(families.userNames, agentKey.subarray(0, userKeyBytes))?.toString() ?? record.user_id;
-        // A new version number, so that an old one does not match again.
-        const meta: AgentMeta = {
-          version: tx.nowMs,
-          user: known,
-          labels: {},
-          errorMessage: null,
-          statusSinceMs: record.updated_at,
-          activeAtMs: record.updated_at,
-          activityTimerAtMs: null,
-        };
+        const known = tx.get(families.userNames, idBytes(record.user_id))?.toString();
+        const meta = newMeta(record, known ?? record.user_id, tx.nowMs);
         writeMeta(tx, { record, meta, activeSessions });
         agentRecords.move(tx, undefined, { record, meta });
       },
     );
     return;
   }
-  yield* inspectRows(reader, agentRecords.rowsOf(both), `the agent ${record.agent_id}`);
-  const { activeSessions: kept, ...meta } = both.meta;
-  if (kept !== activeSessions) {
+  yield* inspectRows(reader, agentRecords.rowsOf({ record, meta: stored }), `the agent ${record.agent_id}`);
+  const { activeSessions: kept, ...meta } = stored;
+  if (kept !== activeSessions)
     yield wrongRow(
       families.agentMeta,
-      agentKey,
+      keyOfAgent(record),
       `The count of active sessions is ${kept}. Expected ${activeSessions}.`,
       (tx) => writeMeta(tx, { record, meta, activeSessions }),
     );
-  }
-  const { activityTimerAtMs } = meta;
-  if (activityTimerAtMs === null) return;
-  const timer = { atMs: activityTimerAtMs, kind: activityTimer, reference: agent };
-  if (reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
-    yield missingRow(
-      kernelFamilies.timers,
-      timerKey(timer),
-      `The idle timer of ${record.agent_id} is missing.`,
-      (tx) => tx.schedule(timer),
-    );
-  }
+  if (meta.activityTimerAtMs === null) return;
+  const timer = { atMs: meta.activityTimerAtMs, kind: activityTimer, reference: agent };
+  yield* inspectTimer(reader, timer, `The idle timer of ${record.agent_id} is missing.`);
 }
 
-function* inspectOwner(
-  reader: Reader,
-  record: AgentRecord,
-  user: Buffer,
-  agentKey: Buffer,
-): Generator<Damage> {
+/** With a new version number, so that an old one does not match again. */
+function newMeta({ updated_at }: AgentRecord, user: string, nowMs: number): AgentMeta {
+  return {
+    version: nowMs,
+    user,
+    labels: {},
+    errorMessage: null,
+    statusSinceMs: updated_at,
+    activeAtMs: updated_at,
+    activityTimerAtMs: null,
+  };
+}
+
+/** `name`: the readable id of the owner, as the agent has it. */
+function* inspectOwner(reader: Reader, record: AgentRecord, name: string | undefined): Generator<Damage> {
+  const user = idBytes(record.user_id);
   if (reader.get(families.users, user) === undefined) {
     const times = { created_at: record.created_at, last_seen_at: record.created_at };
-    yield missingRow(families.users, user, 'The record of the owner of an agent is missing.', (tx) =>
-      tx.put(families.users, user, encodeUser({ user_id: record.user_id, email: '', ...times })),
-    );
+    const owner = encodeUser({ user_id: record.user_id, email: '', ...times });
+    yield missingRow(families.users, user, 'The record of the owner of an agent is missing.', owner);
   }
   const known = reader.get(families.userNames, user);
   if (known !== undefined && userKey(known.toString()).equals(user)) return;
-  const both = readBoth(reader, agentKey);
-  if (typeof both !== 'string' && userKey(both.meta.user).equals(user)) {
-    const name = Buffer.from(both.meta.user);
+  if (name !== undefined && userKey(name).equals(user))
     yield missingRow(
       families.userNames,
       user,
       'The readable id of a user is missing. It can be restored from an agent of the user.',
-      (tx) => tx.put(families.userNames, user, name),
+      Buffer.from(name),
     );
-  }
 }
 
 /** The first agent of a user also checks the count of the user's agents. */
@@ -204,54 +148,30 @@ function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Fou
   yield* inspectAbsentCount(reader, user);
 }
 
-/** Compares each row of an index with the agent that it names. */
-function indexCheck(family: string, agentKeyOf: (entry: Entry) => Buffer): Check {
-  return {
-    family,
-    *inspect(reader, entry) {
-      const named = agentKeyOf(entry);
-      if (named.length !== agentKeyBytes) {
-        yield surplusRow(family, entry.key, 'wrong', 'The index row does not name an agent.');
-        return;
-      }
-      const both = readBoth(reader, named);
-      if (both === 'unreadable') return;
-      const rows = both === 'missing' ? undefined : agentRecords.rowsOf(both);
-      yield* inspectIndexRow(family, entry, rows, 'agent');
-    },
-  };
+function* inspectOfAgent(row: ExaminedRow): Generator<Damage> {
+  if (row.reader.get(families.agents, row.key) === undefined) yield row.dangling('The agent does not exist.');
 }
 
-function inspectOfAgent(family: string): (reader: Reader, entry: Entry) => Generator<Found> {
-  return function* (reader, { key }) {
-    if (reader.get(families.agents, key) === undefined)
-      yield surplusRow(family, key, 'dangling', 'The agent does not exist.');
-  };
-}
-
-function* inspectLease(reader: Reader, entry: Entry): Generator<Found> {
-  const { key } = entry;
-  let lease: Lease;
-  try {
-    lease = decodeJson<Lease>(entry.value, 'lease');
-  } catch (error) {
-    yield { ...surplusRow(families.leases, key, 'wrong', messageOf(error)), kind: 'unreadable' };
+function* inspectLease(row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
+  const lease = readable(() => decodeJson<Lease>(row.value, 'lease'));
+  if (lease === undefined) {
+    yield row.surplus('The lease of an agent is not JSON.', 'unreadable');
     return;
   }
-  yield* inspectOfAgent(families.leases)(reader, entry);
+  yield* inspectOfAgent(row);
   if (lease.holder === null || reader.get(families.agents, key) === undefined) return;
   const atMs = lease.timerAtMs ?? lease.expiresAtMs;
   const agent = key.subarray(userKeyBytes);
   const timer = { atMs, kind: leaseTimer, reference: agent };
   if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined && lease.timerAtMs !== null) return;
-  const timed = { ...lease, timerAtMs: atMs };
   yield missingRow(
     kernelFamilies.timers,
     timerKey(timer),
     `The timer of the lease of ${agent.toString('hex')} is missing.`,
     (tx) => {
       tx.schedule(timer);
-      tx.put(families.leases, key, encodeJson(timed));
+      tx.put(families.leases, key, encodeJson({ ...lease, timerAtMs: atMs }));
     },
   );
 }

@@ -1,18 +1,10 @@
 /** What `stoa doctor` checks of the registry's users, counts, links and of its part of the directory. */
-import { messageOf } from '../../../../core/errors.js';
 import { userKey } from '../../../../identity/user-key.js';
-import {
-  type Check,
-  type Damage,
-  type Found,
-  beyondRepair,
-  missingRow,
-  surplusRow,
-} from '../../kernel/inspect/doctor.js';
-import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { type Damage, type ExaminedRow, damageAt, missingRow } from '../../kernel/inspect/damage.js';
+import type { Check, Found } from '../../kernel/inspect/doctor.js';
+import { prefixRange } from '../../kernel/engine.js';
 import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
-import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeUser, encodeUser } from '../../../../registry/layout/codec.js';
 import { sessionBytes } from '../../../../registry/ids.js';
@@ -29,29 +21,25 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
     { family: families.userNames, inspect: inspectUserName },
     { family: families.users, inspect: inspectUser },
     { family: families.userSettings, inspect: inspectUserSettings },
-    { family: families.identityLinks, inspect: (reader, entry) => inspectLink(owners, reader, entry) },
-    {
-      family: kernelFamilies.directory,
-      inspect: (_reader, entry, store) => inspectDirectory(kernel, entry, store),
-    },
+    { family: families.identityLinks, inspect: (row) => inspectLink(owners, row) },
+    { family: kernelFamilies.directory, inspect: (row) => inspectDirectory(kernel, row) },
   ];
 }
 
-function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Found> {
+function* inspectCountRow(row: ExaminedRow): Generator<Found> {
+  const { reader, key } = row;
   const id = key.subarray(1);
   if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
   else if (key[0] === countKinds.absentOfUser) yield* inspectAbsentCount(reader, id);
-  else if (value.length !== 8)
-    yield surplusRow(families.counts, key, 'wrong', 'The row is not a valid count.');
-  else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined)
-    yield surplusRow(families.counts, key, 'dangling', 'The user does not exist.');
-  else if (key[0] !== countKinds.fenceOfDeleted)
-    yield surplusRow(families.counts, key, 'wrong', 'Unknown counter.');
+  else if (row.value.length !== 8) yield row.surplus('The row is not a valid count.');
+  else if (key[0] !== countKinds.fenceOfDeleted) yield row.surplus('Unknown counter.');
+  else if (reader.get(families.users, id) === undefined) yield row.dangling('The user does not exist.');
 }
 
-function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  if (!userKey(value.toString()).equals(key)) {
-    yield surplusRow(families.userNames, key, 'wrong', 'The readable id does not match the key of the user.');
+function* inspectUserName(row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
+  if (!userKey(row.value.toString()).equals(key)) {
+    yield row.surplus('The readable id does not match the key of the user.');
     return;
   }
   if (reader.get(families.users, key) !== undefined) return;
@@ -64,26 +52,18 @@ function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Dama
   );
 }
 
-function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  try {
-    if (decodeUser(value).user_id !== key.toString('hex'))
-      yield beyondRepair(
-        families.users,
-        key,
-        'wrong',
-        'The id in the record differs from the id in its key.',
-      );
-  } catch (error) {
-    yield beyondRepair(families.users, key, 'unreadable', messageOf(error));
-  }
-  if (reader.get(families.userNames, key) === undefined && !isNamedByAgent(reader, key)) {
-    yield beyondRepair(
+function* inspectUser(row: ExaminedRow): Generator<Damage> {
+  const { reader, key } = row;
+  if (reader.get(families.userNames, key) === undefined && !isNamedByAgent(reader, key))
+    yield damageAt(
       families.userNames,
       key,
       'missing',
       'The readable id of a user is missing. The next write of the user restores it.',
+      null,
     );
-  }
+  if (decodeUser(row.value).user_id !== key.toString('hex'))
+    yield row.beyondRepair('The id in the record differs from the id in its key.');
 }
 
 /** The check of agents has reported it then. */
@@ -93,30 +73,19 @@ function isNamedByAgent(reader: Reader, user: Buffer): boolean {
   return false;
 }
 
-function* inspectUserSettings(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  if (reader.get(families.users, key) === undefined) {
-    yield surplusRow(families.userSettings, key, 'dangling', 'The user does not exist.');
-    return;
-  }
-  try {
-    decodeJson(value, 'user settings');
-  } catch (error) {
-    yield beyondRepair(families.userSettings, key, 'unreadable', messageOf(error));
-  }
+function* inspectUserSettings(row: ExaminedRow): Generator<Damage> {
+  if (row.reader.get(families.users, row.key) === undefined) yield row.dangling('The user does not exist.');
+  else decodeJson(row.value, 'user settings');
 }
 
 /** Both directions of a link must match, and the agent must exist. */
-function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry): Generator<Damage> {
+function* inspectLink(owners: AgentOwners, row: ExaminedRow): Generator<Damage> {
+  const { reader, key, value } = row;
   const byAgent = key[0] === linkKinds.byAgent;
   const agent = byAgent ? key.subarray(1, 33) : value;
   const identity = (byAgent ? key.subarray(33) : key.subarray(1)).toString();
   if (!owners.exists(reader, agent)) {
-    yield surplusRow(
-      families.identityLinks,
-      key,
-      'dangling',
-      'The link belongs to an agent that does not exist.',
-    );
+    yield row.dangling('The link belongs to an agent that does not exist.');
     return;
   }
   if (!byAgent) {
@@ -131,13 +100,7 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
       `The row of the link of ${identity} is missing.`,
       (tx) => linkRecords.rewrite(tx, { agent, identity }),
     );
-  else
-    yield* inspectIndexRow(
-      families.identityLinks,
-      { key, value },
-      linkRecords.rowsOf({ agent: back, identity }),
-      'link',
-    );
+  else yield* inspectIndexRow(row, linkRecords.rowsOf({ agent: back, identity }), 'link');
 }
 
 const agentId = /^[0-9a-f]{64}$/;
@@ -147,18 +110,12 @@ const sessionId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
  * Only agents and sessions are removed from the directory of ids when they are deleted. Ids of other records
  * may have no record.
  */
-function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store): Generator<Damage> {
-  if (store !== kernel.root) return;
-  const id = key.toString();
-  const shard = kernel.storeOf(value);
+function* inspectDirectory(kernel: Kernel, row: ExaminedRow): Generator<Damage> {
+  if (row.store !== kernel.root) return;
+  const id = row.key.toString();
+  const shard = kernel.storeOf(row.value);
   const pointsToNothing =
     (agentId.test(id) && shard.get(families.agentsById, Buffer.from(id, 'hex')) === undefined) ||
     (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined);
-  if (pointsToNothing)
-    yield surplusRow(
-      kernelFamilies.directory,
-      key,
-      'dangling',
-      'The directory of ids has an id of a record that does not exist.',
-    );
+  if (pointsToNothing) yield row.dangling('The directory of ids has an id of a record that does not exist.');
 }

@@ -6,19 +6,15 @@ import type { Limits } from '../../../../core/settings/limits.js';
 import { type Slices, inSlices } from '../../../../core/waiting/yielding.js';
 import { type Block } from '../../../../find/segments/blocks.js';
 import { Catalog } from '../../../../find/segments/catalog.js';
-import {
-  type ChangedPlaces,
-  PlacedChanges,
-  changedCatalog,
-  isWorthRewriting,
-} from '../../../../find/segments/changes.js';
+import { PlacedChanges } from '../../../../find/segments/changes.js';
+import { SegmentFacts } from '../../../../find/segments/facts.js';
 import {
   DeadPlaces,
+  type NewSegment,
   type WaitingEntry,
   fileEntries,
   packedBytesMax,
 } from '../../../../find/segments/segment.js';
-import type { EntryName } from '../../../../find/model.js';
 import { mergedBlocks, mergedCatalog } from '../../../../find/segments/merge.js';
 import { nextMerge } from '../../../../find/segments/tiers.js';
 import { prefixRange } from '../../kernel/engine.js';
@@ -26,7 +22,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { type Mark, changeOf, readMarks } from './marks.js';
 import { type SegmentRow, blockKey, encodeSegment, findFamilies, segmentKey } from '../rows.js';
-import { type SegmentReader, readSegments } from '../segments.js';
+import { type OpenSegment, type SegmentReader, readSegments } from '../segments.js';
 import type { MarkedEntries } from './marked-entries.js';
 
 /** Marks that are filed into one segment. */
@@ -55,14 +51,14 @@ export class Filing {
     if (marks.length === 0) return { filed: 0, isMore: false };
     const all = readSegments(store, partition);
     const rows = all.filter(({ state }) => state === 'whole');
-    const { changed, isPlaced } = await this.#changes(store, partition, rows, marks, slices);
+    const { changed, placed } = await this.#changes(store, partition, rows, marks, slices);
     const filed: Mark[] = [];
     const rewritten: Mark[] = [];
     const entries: WaitingEntry[] = [];
     let bytes = 0;
     for (const mark of marks) {
       filed.push(mark);
-      if (isPlaced(mark)) continue;
+      if (placed.has(mark)) continue;
       rewritten.push(mark);
       const entry = this.#options.entries.ofFiled(store, partition, mark);
       if (entry !== undefined && (entry.expiresAtMs ?? Infinity) > store.nowMs()) entries.push(entry);
@@ -75,8 +71,8 @@ export class Filing {
     const older = await this.#olderPlaces(store, partition, rows, rewritten, slices);
     await store.transact((tx) => {
       for (const { row, catalog, places } of older) {
-        const written = changed.get(row.segment);
-        const state = written === undefined ? row : rewriteCatalog(tx, partition, row, written);
+        const facts = changed.get(row.segment);
+        const state = facts === undefined ? row : rewriteFacts(tx, partition, row, facts);
         if (places.length > 0) this.#kill(tx, partition, state, catalog, places);
       }
       // A thing that was written meanwhile keeps its mark, which hides the entry that is filed here.
@@ -85,41 +81,41 @@ export class Filing {
       if (made.entries === 0) return;
       const segment = nextSegment(all);
       for (const block of made.blocks) putBlock(tx, partition, segment, block);
-      putSegment(tx, partition, segment, made.catalog, made.entries);
+      putSegment(tx, partition, segment, made);
     });
     this.#options.entries.forget(filed);
     return { filed: filed.length, isMore: filed.length < marks.length || marks.length === marksPerSegment };
   }
 
-  /** The new catalogs of segments with changed things, and whether a mark is of a thing in one of them. */
+  /** The new facts of segments with changed things, and the marks of these things. */
   async #changes(
     store: Store,
     partition: Buffer,
     rows: readonly SegmentRow[],
     marks: readonly Mark[],
     slices: Slices,
-  ): Promise<{ changed: Map<number, Buffer>; isPlaced: (mark: Mark) => boolean }> {
+  ): Promise<{ changed: Map<number, SegmentFacts>; placed: Set<Mark> }> {
     const segments = rows.map((row) => ({
       row,
-      catalog: this.#options.segments.catalog(store, partition, row),
+      ...this.#options.segments.open(store, partition, row),
       dead: this.#options.segments.dead(store, partition, row.segment),
     }));
     const placing = new PlacedChanges(segments);
+    const placed = new Set<Mark>();
     for (const mark of marks) {
       const change = changeOf(mark);
-      if (change !== null) placing.add(change);
+      if (change !== null && placing.add(change)) placed.add(mark);
       const pause = slices.pause();
       if (pause !== undefined) await pause;
     }
-    const changed = new Map<number, Buffer>();
-    const placed = new Set<EntryName>();
-    for (const [index, { row, catalog }] of segments.entries()) {
-      const changes: ChangedPlaces = placing.bySegment[index] ?? new Map();
-      if (changes.size === 0 || !isWorthRewriting(catalog, changes.size)) continue;
-      changed.set(row.segment, await inSlices(changedCatalog(catalog, changes), slices));
-      for (const { name } of changes.values()) placed.add(name);
+    const changed = new Map<number, SegmentFacts>();
+    for (const [index, { row, facts }] of segments.entries()) {
+      const changes = placing.bySegment[index];
+      if (changes !== undefined && changes.size > 0) changed.set(row.segment, facts.with(changes));
+      const pause = slices.pause();
+      if (pause !== undefined) await pause;
     }
-    return { changed, isPlaced: ({ name }) => placed.has(name) };
+    return { changed, placed };
   }
 
   /** Joins the segments that should be one. False if there are none. */
@@ -139,7 +135,7 @@ export class Filing {
     await store.transact((tx) => putPartial(tx, partition, segment));
     const { segments } = this.#options;
     const inputs = joined.map((row) => ({
-      catalog: segments.catalog(store, partition, row),
+      ...segments.open(store, partition, row),
       dead: segments.dead(store, partition, row.segment),
       blocks: blocksOf(store, partition, row.segment),
     }));
@@ -159,7 +155,7 @@ export class Filing {
     await store.transact((tx) => {
       for (const block of step) putBlock(tx, partition, segment, block);
       for (const { segment: old } of joined) putPartial(tx, partition, old);
-      if (merged.entries > 0) putSegment(tx, partition, segment, merged.catalog, merged.entries);
+      if (merged.entries > 0) putSegment(tx, partition, segment, merged);
     });
     for (const { segment: old } of joined) await this.#remove(store, partition, old);
     return true;
@@ -178,7 +174,7 @@ export class Filing {
   ): Promise<{ row: SegmentRow; catalog: Catalog; places: number[] }[]> {
     const older = [];
     for (const row of rows) {
-      const catalog = this.#options.segments.catalog(store, partition, row);
+      const { catalog } = this.#options.segments.open(store, partition, row);
       const places: number[] = [];
       for (const { name } of filed) {
         const place = catalog.placeOf(name);
@@ -215,7 +211,7 @@ export class Filing {
     const nowMs = store.nowMs();
     const due = rows.filter(({ nextExpiryMs }) => nextExpiryMs !== null && nextExpiryMs <= nowMs);
     for (const row of due) {
-      const catalog = this.#options.segments.catalog(store, partition, row);
+      const { catalog } = this.#options.segments.open(store, partition, row);
       const places: number[] = [];
       for (let place = 0; place < catalog.count; place += 1)
         if (catalog.expiry(place) <= nowMs) places.push(place);
@@ -236,6 +232,7 @@ export class Filing {
         for (const block of keys) tx.delete(findFamilies.blocks, block);
         if (keys.length === blocksPerStep) return;
         tx.delete(findFamilies.catalogs, key);
+        tx.delete(findFamilies.facts, key);
         tx.delete(findFamilies.dead, key);
         tx.delete(findFamilies.segments, key);
       });
@@ -257,14 +254,13 @@ function putSegment(
   tx: Transaction,
   partition: Buffer,
   segment: number,
-  catalog: Buffer,
-  entries: number,
+  { catalog, facts, entries }: Omit<NewSegment, 'blocks'>,
 ): void {
   const key = segmentKey(partition, segment);
   tx.put(findFamilies.catalogs, key, catalog);
-  const facts = new Catalog(catalog);
-  const nextExpiryMs = nextExpiry(facts, new DeadPlaces(Buffer.alloc(0)));
-  const newestMs = newestOf(facts);
+  tx.put(findFamilies.facts, key, facts);
+  const nextExpiryMs = nextExpiry(new Catalog(catalog), new DeadPlaces(Buffer.alloc(0)));
+  const { newestMs } = new SegmentFacts(facts, entries);
   tx.put(
     findFamilies.segments,
     key,
@@ -280,17 +276,13 @@ function putSegment(
   );
 }
 
-/** Returns the state of the segment with the new catalog. */
-function rewriteCatalog(tx: Transaction, partition: Buffer, row: SegmentRow, catalog: Buffer): SegmentRow {
+/** Returns the state of the segment with the new facts. */
+function rewriteFacts(tx: Transaction, partition: Buffer, row: SegmentRow, facts: SegmentFacts): SegmentRow {
   const key = segmentKey(partition, row.segment);
-  const state = { ...row, revision: row.revision + 1, newestMs: newestOf(new Catalog(catalog)) };
-  tx.put(findFamilies.catalogs, key, catalog);
+  const state = { ...row, revision: row.revision + 1, newestMs: facts.newestMs };
+  tx.put(findFamilies.facts, key, facts.bytes);
   tx.put(findFamilies.segments, key, encodeSegment(state));
   return state;
-}
-
-function newestOf({ times }: Catalog): number {
-  return times.reduce((newest, timeMs) => Math.max(newest, timeMs), 0);
 }
 
 /** From now on the segment is not searched. The next merge removes its rows. */
@@ -301,7 +293,7 @@ export function dropSegment(tx: Transaction, partition: Buffer, segment: number)
 /** What is wrong in the row of a segment, and the right row; null if nothing is. */
 export function segmentDamage(
   row: SegmentRow,
-  catalog: Catalog,
+  { catalog, facts }: OpenSegment,
   dead: DeadPlaces,
   nowMs: number,
 ): { problem: string; right: SegmentRow } | null {
@@ -312,7 +304,7 @@ export function segmentDamage(
     dead: dead.count,
     deadSinceMs: dead.count === 0 ? null : (row.deadSinceMs ?? nowMs),
     nextExpiryMs: expiryMs,
-    newestMs: newestOf(catalog),
+    newestMs: facts.newestMs,
   };
   if (row.newestMs !== right.newestMs)
     return { problem: 'A segment of the search index does not note the time of its newest entry.', right };

@@ -242,7 +242,7 @@ export class Reindexing {
         const { segment, state } = row;
         if (state === 'partial') continue;
         try {
-          const sums = noFingerprints(segments.catalog(store, partition, row).count);
+          const sums = noFingerprints(segments.open(store, partition, row).catalog.count);
           for await (const block of blocksOf(store, partition, segment)) {
             addBlock(sums, block);
             await slices.pause();
@@ -267,7 +267,7 @@ export class Reindexing {
         );
         if (row === undefined) break;
         seen.add(row.segment);
-        const catalog = segments.catalog(store, partition, row);
+        const { catalog } = segments.open(store, partition, row);
         const dead = segments.dead(store, partition, row.segment);
         const gone: PlacedName[] = [];
         const [from, to] = reindexedPlaces(catalog, scope);

@@ -21,6 +21,7 @@ import { type ReadyGraph, VectorGraphs } from './nearest/graphs.js';
 import { decodeHead, decodeNumbers, encodeVector, rowsIn, vectorFamilies as families } from './rows.js';
 import { putSpace, readSpace } from './space.js';
 import { spreadNamespace, waitAllIn } from './whole-namespaces.js';
+import { groupedDigits } from '../../../../core/text/grouped-digits.js';
 
 /** Waiting documents that are read together for a count. */
 const rowsPerCount = 1_000;
@@ -49,7 +50,7 @@ export class DirectoryVectors implements VectorPort {
   readonly method: VectorPort['method'] = async () => {
     const loaded = await this.#graphs.load();
     if ('missing' in loaded) return `vectors are compared one by one: ${loaded.missing}`;
-    const exactMax = this.#limits.vectorsExactMax.toLocaleString('en');
+    const exactMax = groupedDigits(this.#limits.vectorsExactMax);
     return `vectors are compared one by one, and by usearch in namespaces with more than ${exactMax}`;
   };
 

@@ -154,7 +154,7 @@ async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescri
   const reason =
     newest === undefined
       ? `${directory} has no full backup of this store to build on.`
-      : `The backup ${newest} does not match this store: one of them is a copy, or was set back to an earlier state.`;
+      : `The backup ${newest} does not match this store: one of them is a copy or was set back to an earlier state, or the store could not record the backup.`;
   throw new StoaError('conflict', reason, { fix: 'Make a full backup first: stoa backup --full DIR.' });
 }
 
@@ -163,6 +163,8 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
   const total = kernel.stores.reduce((sum, store) => sum + entriesOf(store), 0);
   const shards: ShardBackup[] = [];
   let done = 0;
+  // Before the snapshots: an increment needs everything after them.
+  kernel.keepRedo();
   const views = await kernel.betweenPairs(() => Promise.all(kernel.stores.map((store) => store.snapshot())));
   try {
     for (const [shard, store] of kernel.stores.entries()) {
@@ -268,7 +270,7 @@ async function copyRedoOf(
       const record = recordAfter(store, at);
       const { items } = decodeRedo(record.value);
       const first = items[0];
-      if (first !== undefined && first.lsn > at + 1) throw redoTooShort(at, first.lsn);
+      if (first === undefined || first.lsn > at + 1) throw redoTooShort(at);
       await writer.write(record.value);
       const transactions = items.filter(({ lsn }) => lsn > at);
       seq = transactions.findLast(({ commit }) => commit !== null)?.commit?.seq ?? seq;
@@ -288,16 +290,14 @@ async function copyRedoOf(
 function recordAfter(store: Store, lsn: number): { key: Buffer; value: Buffer } {
   for (const record of store.range(kernelFamilies.redo, { gte: positionKey(lsn + 1), limit: 1 }))
     return record;
-  throw redoTooShort(lsn, store.lsn);
+  throw redoTooShort(lsn);
 }
 
-function redoTooShort(wanted: number, first: number): StoaError {
+function redoTooShort(wanted: number): StoaError {
   return new StoaError(
     'conflict',
-    `The redo log begins with transaction ${first}, but the last backup ends with ${wanted}.`,
-    {
-      fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.',
-    },
+    `The last backup ends with transaction ${wanted}, and the redo log does not have the next one.`,
+    { fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.' },
   );
 }
 

@@ -1,40 +1,48 @@
 /** `backup.json`: the description of a backup. Every field is checked. */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { StoaError, fileReasonOf } from '../../../../core/errors.js';
+import { fieldErrors } from '../../../../core/validation/validate.js';
 import { type FileFacts, readSmallFile } from './file.js';
 import { dataFormat, shardDirectory } from '../directory/manifest.js';
 import { isMissing } from '../../../../core/files.js';
 
+const count = z.int().min(0);
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits');
+const fileSchema = z.object({ name: z.string(), sizeBytes: count, sha256 }) satisfies z.ZodType<FileFacts>;
+
 /** The state of one shard at the moment of the backup. */
-export interface ShardBackup {
-  file: FileFacts;
+const shardSchema = z.object({
+  file: fileSchema,
   /** Increments only: they hold the transactions after this one. */
-  fromLsn: number;
+  fromLsn: count,
   /** The newest transaction in it, and the newest sequence number of the feed. */
-  lsn: number;
-  seq: number;
+  lsn: count,
+  seq: count,
   /** The time of that transaction, by the store's clock. */
-  atMs: number;
+  atMs: count,
   /** Entries of a full backup, transactions of an increment. */
-  entries: number;
-}
+  entries: count,
+});
+export type ShardBackup = z.output<typeof shardSchema>;
 
 /** `backup.json` is written last. A directory without it is not a backup. */
-export interface BackupDescription {
-  format: number;
-  name: string;
-  kind: 'full' | 'incremental';
+const descriptionSchema = z.object({
+  format: count,
+  name: z.string(),
+  kind: z.enum(['full', 'incremental']),
   /** The store it was taken from. */
-  store: string;
+  store: z.string(),
   /** The name of the backup that this increment builds on; null for a full one. */
-  parent: string | null;
-  taken_at: string;
-  engine: string;
-  shards: ShardBackup[];
+  parent: z.string().nullable(),
+  taken_at: z.string(),
+  engine: z.string(),
+  shards: z.array(shardSchema).min(1),
   /** The key ring for secrets, if it was requested. It can decrypt every secret in the backup. */
-  key?: FileFacts;
-}
+  key: fileSchema.optional(),
+});
+export type BackupDescription = z.output<typeof descriptionSchema>;
 
 export const descriptionFile = 'backup.json';
 export const backupKeyFile = 'secret.keys';
@@ -77,19 +85,18 @@ export async function readDescription(
   } catch {
     throw unusable(`${path} is not JSON`);
   }
-  const format = isRecord(value) ? value['format'] : undefined;
-  if (typeof format === 'number' && format !== dataFormat) {
+  const { data: version } = z.object({ format: count }).safeParse(value);
+  if (version !== undefined && version.format !== dataFormat)
     throw new StoaError(
       'newer_data',
-      `The backup ${name} has format ${format}. This program reads format ${dataFormat}.`,
-      {
-        fix: 'Restore it with the version of Stoa that wrote it.',
-      },
+      `The backup ${name} has format ${version.format}. This program reads format ${dataFormat}.`,
+      { fix: 'Restore it with the version of Stoa that wrote it.' },
     );
-  }
-  const fault = faultOf(value, name);
-  if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
-  return value as BackupDescription; // faultOf checked every field.
+  const checked = descriptionSchema.safeParse(value, { reportInput: true });
+  const fault = checked.success ? faultOf(checked.data, name) : complaintOf(checked.error);
+  if (fault !== undefined || !checked.success)
+    throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
+  return checked.data;
 }
 
 /** A backup is never read or deleted through a link, which could lead elsewhere. */
@@ -118,48 +125,17 @@ function unusable(reason: string): StoaError {
   });
 }
 
-/** The first invalid field, or undefined. */
-function faultOf(value: unknown, name: string): string | undefined {
-  if (!isRecord(value)) return 'it is not a JSON object';
-  const { kind, parent, shards, key } = value;
-  if (!isCount(value['format']) || value['format'] === 0) return '"format" is not a positive number';
-  if (value['name'] !== name) return '"name" is different';
-  if (kind !== 'full' && kind !== 'incremental') return '"kind" is neither full nor incremental';
-  if (parent !== null && typeof parent !== 'string') return '"parent" is neither null nor a string';
-  for (const field of ['store', 'taken_at', 'engine'])
-    if (typeof value[field] !== 'string') return `"${field}" is not a string`;
-  if (!Array.isArray(shards) || shards.length === 0) return '"shards" is missing or empty';
-  for (const [shard, part] of (shards as unknown[]).entries()) {
-    const fault = faultOfShard(part, shardFile(shard, kind));
-    if (fault !== undefined) return `in shard ${shard}, ${fault}`;
-  }
-  return key === undefined ? undefined : faultOfFile(key, backupKeyFile);
+function complaintOf(error: z.ZodError): string {
+  const [first] = fieldErrors(error);
+  return first === undefined ? error.message : `${first.field || 'it'} ${first.message}`;
 }
 
-function faultOfShard(part: unknown, file: string): string | undefined {
-  if (!isRecord(part)) return 'the entry is not an object';
-  for (const field of ['fromLsn', 'lsn', 'seq', 'atMs', 'entries'])
-    if (!isCount(part[field])) return `"${field}" is not a number`;
-  return faultOfFile(part['file'], file);
-}
-
-/**
- * The file must have the exact name that a backup gives it: not a path, and not the name of another shard's
- * file.
- */
-function faultOfFile(file: unknown, name: string): string | undefined {
-  if (!isRecord(file)) return '"file" is missing';
-  if (file['name'] !== name) return `the file name is not ${name}`;
-  if (!isCount(file['sizeBytes'])) return `the size of ${name} is not a number`;
-  return typeof file['sha256'] === 'string' && /^[0-9a-f]{64}$/.test(file['sha256'])
-    ? undefined
-    : `the SHA-256 of ${name} is not 64 hexadecimal digits`;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
+/** Files must have the exact names that a backup gives them: not a path, and not that of another shard. */
+function faultOf({ name, kind, shards, key }: BackupDescription, directory: string): string | undefined {
+  if (name !== directory) return 'name is different';
+  const expected = shards.map(({ file }, shard) => [file.name, shardFile(shard, kind)] as const);
+  const wrong = [...expected, [key?.name ?? backupKeyFile, backupKeyFile] as const].find(
+    ([found, right]) => found !== right,
+  );
+  return wrong && `a file name is not ${wrong[1]}`;
 }

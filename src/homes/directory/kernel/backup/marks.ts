@@ -2,7 +2,9 @@
  * What a store records about its backups: their names, and how far each chain of increments reaches. The redo
  * log is kept until every chain contains it.
  */
+import type { WriteOperation } from '../engine.js';
 import { kernelFamilies } from '../families.js';
+import type { Store } from '../store.js';
 import type { Reader, Transaction } from '../transaction.js';
 
 interface BackupMark {
@@ -39,11 +41,31 @@ export function putBackupName(tx: Transaction, name: string): void {
 
 /**
  * Whether this store made the backup. A directory that was set back to an earlier state, or is a copy, did
- * not: it has the same id but other transactions since then.
+ * not: it has the same id but other transactions since then. Also false if the store could not record the backup.
  */
 export function wasMadeHere(reader: Reader, name: string): boolean {
-  return readNames(reader)?.includes(name) ?? true;
+  return readNames(reader)?.includes(name) ?? false;
 }
+
+/**
+ * Called before the first write to the shards of a directory. Only after a backup can an increment follow, which needs
+ * every write in the redo log.
+ */
+export function keepRedoAfterBackup(stores: readonly Store[]): void {
+  const [root] = stores;
+  if (root !== undefined && hasBackups(root)) for (const store of stores) store.keepRedo();
+}
+
+export function hasBackups(root: Reader): boolean {
+  return readNames(root) !== undefined;
+}
+
+/** For a restored directory, which is another store and has made no backup. */
+export const withoutBackups: readonly WriteOperation[] = [marksKey, namesKey].map((key) => ({
+  family: kernelFamilies.meta,
+  key,
+  value: undefined,
+}));
 
 /** Undefined if the store has recorded no backup. */
 function readNames(reader: Reader): string[] | undefined {

@@ -107,16 +107,20 @@ function checkReach(chain: readonly BackupDescription[], to: RestorePoint | unde
   const full = chain[0] as BackupDescription;
   const last = chain.at(-1) as BackupDescription;
   if (isAfter(full, to)) {
-    throw new StoaError('conflict', `The full backup ${full.name} is newer than that point.`, {
+    throw new StoaError('conflict', `The full backup ${full.name} is newer than ${nameOf(to)}.`, {
       fix: 'Restore from an older full backup, or to a later point.',
     });
   }
   if (!reaches(last, to)) {
     const end = `position ${positionOfBackup(last)}, ${new Date(Math.min(...last.shards.map(({ atMs }) => atMs))).toISOString()}`;
-    throw new StoaError('conflict', `The backups end before that point: the newest reaches ${end}.`, {
+    throw new StoaError('conflict', `The backups end before ${nameOf(to)}: the newest reaches ${end}.`, {
       fix: 'Restore to an earlier point, or leave out --to for the newest.',
     });
   }
+}
+
+function nameOf(to: RestorePoint): string {
+  return 'timeMs' in to ? new Date(to.timeMs).toISOString() : `the position ${to.position}`;
 }
 
 export function pointOfShards(

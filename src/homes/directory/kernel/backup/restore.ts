@@ -9,14 +9,7 @@ import { type EngineName, engineNames, storeConfigDefaults } from '../../../../c
 import { type Engine, type Entry, type WriteOperation } from '../engine.js';
 import { openEngine } from '../engines/index.js';
 import { kernelFamilies } from '../families.js';
-import {
-  type RedoTransaction,
-  decodeFeed,
-  encodeFeed,
-  encodeRedo,
-  positionKey,
-  positionOf,
-} from '../feed/log.js';
+import { decodeFeed, encodeFeed, positionKey, positionOf } from '../feed/log.js';
 import {
   type Manifest,
   newManifest,
@@ -25,10 +18,13 @@ import {
   storeMark,
   writeManifest,
 } from '../directory/manifest.js';
+import { newestMark } from '../feed/newest-transaction.js';
 import { closedMark } from '../outages.js';
+import { withoutBackups } from './marks.js';
 import type { OnProgress, RestoreReport } from '../../../../operations/model.js';
 import { beginPartial, namesIn } from '../directory/partial-directory.js';
-import { type ChainChoice, type ShardPoint, chooseChain, pointOfShards } from './restore-chain.js';
+import { type ChainChoice, chooseChain, pointOfShards } from './restore-chain.js';
+import { restoreEnds } from './restore-ends.js';
 
 export interface RestoreOptions extends ChainChoice {
   /** The data directory to make; it must not exist, or be empty. */
@@ -79,6 +75,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
     const full = chain[0] as BackupDescription;
     const shards = full.shards.length;
     const points = pointOfShards(options.to, full);
+    const ends = await restoreEnds({ directory: options.directory, chain, points });
     const manifest = newManifest(engine, shards);
     for (let shard = 0; shard < shards; shard += 1) {
       const part = await restoreShard({
@@ -87,7 +84,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
         shard,
         manifest,
         directory: partial.path,
-        point: points[shard] as ShardPoint,
+        end: ends[shard] as number,
         onBytes,
       });
       report.entries += part.entries;
@@ -123,7 +120,8 @@ interface ShardJob {
   shard: number;
   manifest: Manifest;
   directory: string;
-  point: ShardPoint;
+  /** The first transaction that is not restored. */
+  end: number;
   onBytes: (bytes: number) => void;
 }
 
@@ -154,8 +152,14 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
       for (const { key, value } of entries) await loader.add({ family, key, value });
     }
     await loader.flush();
-    const { aliveAtMs, ...replayed } = await replay(job, engine, increments, full.part);
-    await engine.commit([storeMark(job.manifest), closedMark(aliveAtMs)]);
+    const { aliveAtMs, lsn, ...replayed } = await replay(job, engine, increments, full.part);
+    await engine.commit([
+      storeMark(job.manifest),
+      closedMark(aliveAtMs),
+      // The numbering continues where the chain ended.
+      newestMark({ lsn, atMs: aliveAtMs }),
+      ...withoutBackups,
+    ]);
     restored = { entries: loader.count, ...replayed };
   } finally {
     await engine.close();
@@ -196,6 +200,7 @@ async function familiesIn(job: ShardJob, backup: BackupDescription, part: ShardB
 interface Replayed {
   transactions: number;
   seq: number;
+  lsn: number;
   /** The last moment that the store has seen. */
   aliveAtMs: number;
 }
@@ -214,12 +219,11 @@ async function replay(
   const loader = new Loader(engine);
   const end = async (): Promise<Replayed> => {
     await loader.flush();
-    await beginRedo(engine, lsn);
-    return { transactions, seq, aliveAtMs };
+    return { transactions, seq, lsn, aliveAtMs };
   };
   for (const { backup, part } of increments) {
     for await (const items of readTransactions(job.options.directory, backup, part, job.onBytes)) {
-      const wanted = takeUntil(items, job.point);
+      const wanted = items.filter((item) => item.lsn < job.end);
       for (const { commit, operations } of wanted) {
         for (const operation of operations) await loader.add(operation);
         if (commit === null) continue;
@@ -236,20 +240,6 @@ async function replay(
     aliveAtMs = Math.max(aliveAtMs, part.atMs);
   }
   return end();
-}
-
-/** An empty record keeps the numbering of the redo log going where the chain ended. */
-async function beginRedo(engine: Engine, lsn: number): Promise<void> {
-  if (lsn > 0)
-    await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
-}
-
-/** Everything before the first transaction after the point. */
-function takeUntil(items: readonly RedoTransaction[], point: ShardPoint): RedoTransaction[] {
-  const end = items.findIndex(
-    (item) => item.atMs > point.timeMs || (item.commit !== null && item.commit.seq > point.seq),
-  );
-  return end === -1 ? [...items] : items.slice(0, end);
 }
 
 function feedBytesOf(engine: Engine): number {

@@ -2,10 +2,11 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import { chainsOf, listBackups, newestAtMs, transactionsIn } from './chain.js';
 import { type BackupDescription, descriptionFile } from './description.js';
 import { isDirectory } from './directory.js';
-import { wasMadeHere } from './marks.js';
+import { hasBackups, wasMadeHere } from './marks.js';
 import { verifyBackup } from './read.js';
 import { backup } from './backup.js';
 import type { Kernel } from '../kernel.js';
@@ -32,50 +33,46 @@ export class BackupScheduler {
   readonly #kernel: Kernel;
   readonly #schedule: BackupSchedule;
   readonly #events: ScheduleEvents;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #ticks: Periodic;
   readonly #stopping = new AbortController();
-  #running: Promise<void> | undefined;
 
   constructor(kernel: Kernel, schedule: BackupSchedule, events: ScheduleEvents) {
     this.#kernel = kernel;
     this.#schedule = schedule;
     this.#events = events;
+    this.#ticks = new Periodic({
+      everyMs: tickMs,
+      run: () => this.#backUp(),
+      onError: (error) => {
+        if (!this.#stopping.signal.aborted)
+          events.onError(error, `scheduled backup to ${schedule.directory}: ${messageOf(error)}`);
+      },
+    });
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.tick(), tickMs);
-    this.#timer.unref();
-    void this.tick();
+    this.#ticks.start();
+    this.#ticks.runSoon();
   }
 
   /** Gives up a backup that is under way: the next start makes it. */
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
     this.#stopping.abort();
-    await this.#running;
+    await this.#ticks.close();
   }
 
-  /** Makes the backup that is due, if any. A tick during a running backup waits for it. */
-  async tick(): Promise<void> {
-    this.#running ??= this.#backUp().finally(() => {
-      this.#running = undefined;
-    });
-    await this.#running;
+  /** Makes the backup that is due, if any, after one that is under way. */
+  tick(): Promise<void> {
+    return this.#ticks.runNow();
   }
 
   async #backUp(): Promise<void> {
     const { directory, chainsKept } = this.#schedule;
-    try {
-      const due = dueBackup(await ownBackups(this.#kernel, directory), this.#schedule, this.#kernel.nowMs());
-      if (due === null) return;
-      const description = await this.#make(due);
-      this.#events.onBackup(description);
-      if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
-    } catch (error) {
-      if (!this.#stopping.signal.aborted)
-        this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
-    }
+    const due = dueBackup(await ownBackups(this.#kernel, directory), this.#schedule, this.#kernel.nowMs());
+    if (due === null) return;
+    const description = await this.#make(due);
+    this.#events.onBackup(description);
+    if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
   }
 
   /**
@@ -181,13 +178,14 @@ async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Pro
 }
 
 /**
- * Empty if no backup matches this store: the data directory is a copy, or was set back to before the first
- * backup.
+ * Empty if the store has recorded backups and none of these: the data directory is a copy, or was set back to before
+ * them.
  */
 async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDescription[]> {
   try {
     const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
-    return own.some(({ name }) => wasMadeHere(kernel.root, name)) ? own : [];
+    // A store that could record no backup, because it refuses writes, is not backed up at each tick.
+    return !hasBackups(kernel.root) || own.some(({ name }) => wasMadeHere(kernel.root, name)) ? own : [];
   } catch (error) {
     // The first backup makes the directory.
     if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return [];

@@ -1,4 +1,5 @@
 /** The lock on a data directory: one process owns it, and a dead owner's lock passes to exactly one other. */
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import { createHash, randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -130,23 +131,23 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
   const isOurs = async (): Promise<boolean> => (await readOwner(path))?.owner.nonce === owner.nonce;
   let current = owner;
 
-  const touch = async (): Promise<void> => {
-    if (await isOurs()) {
-      const now = new Date();
-      await utimes(path, now, now);
-    } else {
-      clearInterval(timer);
-      onLost?.();
-    }
-  };
-  const timer = setInterval(() => {
-    touch().catch((thrown: unknown) => {
+  const touching = new Periodic({
+    everyMs: touchMs,
+    run: async () => {
+      if (await isOurs()) {
+        const now = new Date();
+        await utimes(path, now, now);
+      } else {
+        void touching.close();
+        onLost?.();
+      }
+    },
+    onError: (error) =>
       process.emitWarning(
-        `The lock on ${dataDir} could not be renewed: ${messageOf(thrown)}. The server tries again.`,
-      );
-    });
-  }, touchMs);
-  timer.unref();
+        `The lock on ${dataDir} could not be renewed: ${messageOf(error)}. The server tries again.`,
+      ),
+  });
+  touching.start();
 
   return {
     get owner() {
@@ -161,7 +162,7 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
       await rename(await writeDraft(dataDir, current), path);
     },
     release: async () => {
-      clearInterval(timer);
+      await touching.close();
       if (await isOurs()) await rm(path, { force: true });
     },
   };

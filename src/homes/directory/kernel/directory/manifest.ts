@@ -10,7 +10,7 @@ import { kernelFamilies } from '../families.js';
 import { isMissing, writeDurably } from '../../../../core/files.js';
 
 /** The format of everything in a data directory. A program refuses any other. */
-export const dataFormat = 1;
+export const dataFormat = 2;
 
 export interface Manifest {
   format: number;
@@ -83,9 +83,7 @@ function checkManifest(path: string, text: string): Manifest {
     throw new StoaError(
       'newer_data',
       `The data has format ${manifest.format}. This program reads format ${dataFormat}.`,
-      {
-        fix: 'Use the version of Stoa that wrote the data.',
-      },
+      { fix: 'Use the version of Stoa that wrote the data.' },
     );
   }
   const { format, id, engine, shards, created_at } = manifest;

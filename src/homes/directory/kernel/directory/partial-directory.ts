@@ -34,9 +34,7 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
     throw new StoaError(
       'already_exists',
       `${path} exists and is not an unfinished directory of this command.`,
-      {
-        fix: 'Move it aside, or name another target.',
-      },
+      { fix: 'Move it aside, or name another target.' },
     );
   }
   try {

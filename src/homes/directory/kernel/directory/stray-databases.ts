@@ -26,9 +26,7 @@ export async function refuseOtherEngine(dataDir: string, engine: EngineName): Pr
   throw new StoaError(
     'damaged_data',
     `${path} contains a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`,
-    {
-      fix: `${putBack} If nothing was ever stored in it, start with --engine ${other}.`,
-    },
+    { fix: `${putBack} If nothing was ever stored in it, start with --engine ${other}.` },
   );
 }
 
@@ -46,9 +44,7 @@ export async function refuseMoreShards(dataDir: string, { engine, id, shards }: 
   throw new StoaError(
     'damaged_data',
     `${join(dataDir, 'stoa.json')} names ${shards} shard(s), but ${path} exists too.`,
-    {
-      fix: `${putBack} Only "stoa reshard" changes the number of shards.`,
-    },
+    { fix: `${putBack} Only "stoa reshard" changes the number of shards.` },
   );
 }
 

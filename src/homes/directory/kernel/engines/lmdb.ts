@@ -50,7 +50,7 @@ interface LmdbRoot extends LmdbDatabase {
   getStats(): LmdbStats & { lastPageNumber: number; free: LmdbStats };
   openDB(options: { name: string; encoding: 'binary'; keyEncoding: 'binary' }): LmdbDatabase;
   batch(write: () => void): Promise<boolean>;
-  transactionSync(run: () => void): void;
+  transactionSync(run: () => void, flags?: number): void;
   useReadTransaction(): ReadTransaction;
   resetReadTxn(): void;
   close(): Promise<void>;
@@ -64,6 +64,9 @@ const familiesMax = 512;
 
 /** Read transactions at a time: the view that reads see, and one for each snapshot that is open. */
 const readersMax = 1024;
+
+/** The flag that openDB itself uses: the transaction is committed when its function has returned. */
+const synchronousCommit = 2;
 
 export async function openLmdb(config: StoreConfig, families: readonly string[]): Promise<Engine> {
   const path = await prepareDirectory(config.data_dir);
@@ -86,9 +89,7 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
       eventTurnBatching: false,
       // The declared types leave out what LmdbRoot names; the methods are in every 3.5 release.
     }) as unknown as LmdbRoot;
-    const databases = new Map<string, LmdbDatabase>();
-    for (const name of families)
-      databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
+    const databases = openDatabases(root, families);
     await makePrivate(path);
     await syncDirectory(path);
     return new CheckedEngine(new LmdbDriver(path, root, databases));
@@ -96,6 +97,16 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
     await root?.close();
     throw openFailure(path, thrown);
   }
+}
+
+/** In one transaction: each openDB alone is a commit, and those of a new directory took 0.4 s on a busy disk. */
+function openDatabases(root: LmdbRoot, families: readonly string[]): Map<string, LmdbDatabase> {
+  const databases = new Map<string, LmdbDatabase>();
+  root.transactionSync(() => {
+    for (const name of families)
+      databases.set(name, root.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }));
+  }, synchronousCommit);
+  return databases;
 }
 
 class LmdbDriver implements EngineDriver<LmdbDatabase> {

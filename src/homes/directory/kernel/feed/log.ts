@@ -172,9 +172,7 @@ function unknownFormat(log: string, version: number): StoaError {
   return new StoaError(
     'newer_data',
     `A record of the ${log} has format ${version}. This program reads format ${formatVersion}.`,
-    {
-      fix: 'Use the version of Stoa that wrote the data, or a newer version.',
-    },
+    { fix: 'Use the version of Stoa that wrote the data, or a newer version.' },
   );
 }
 

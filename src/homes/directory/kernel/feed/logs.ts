@@ -1,9 +1,14 @@
-/** The change feed and the redo log of a store: the numbers they gave out, those on disk, and their sizes. */
+/**
+ * The change feed and the redo log of a store: the numbers they gave out, those on disk, and their sizes. Only
+ * increments read the redo log, and they need the log since a full backup. So a store that has made no backup
+ * writes none: without it, a group has about half the bytes.
+ */
 import type { Change } from '../../../../core/change.js';
 import type { Commit } from '../../../../feed/port.js';
 import type { Engine, Entry, WriteOperation } from '../engine.js';
 import { kernelFamilies } from '../families.js';
 import type { Group } from '../group.js';
+import { newestMark, readNewest } from './newest-transaction.js';
 import {
   decodeFeed,
   decodeRedo,
@@ -37,13 +42,15 @@ export class Logs {
   #durableLsn: number;
   #feedBytes: number;
   #redoBytes: number;
+  /** Whether groups that are committed from now on are also written to the redo log. */
+  keepsRedo = false;
 
   constructor(engine: Engine) {
     this.#engine = engine;
     const feed = this.#endOf(kernelFamilies.changes, true);
     const redo = this.#endOf(kernelFamilies.redo, true);
     this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
-    this.#lastLsn = this.#durableLsn = redo === undefined ? 0 : positionOf(redo.key);
+    this.#lastLsn = this.#durableLsn = readNewest(engine).lsn;
     this.#feedBytes = feed === undefined ? 0 : decodeFeed(feed.value).bytesBefore + feed.value.length;
     this.#redoBytes = redo === undefined ? 0 : redoBytesBefore(redo.value) + redo.value.length;
   }
@@ -53,12 +60,12 @@ export class Logs {
     return this.#durableSeq;
   }
 
-  /** The newest number of the redo log that is on disk. */
+  /** The number of the newest transaction that is on disk. */
   get durableLsn(): number {
     return this.#durableLsn;
   }
 
-  /** The newest number of the redo log, on disk or on its way there. */
+  /** The number of the newest transaction, on disk or on its way there. */
   get lastLsn(): number {
     return this.#lastLsn;
   }
@@ -68,7 +75,7 @@ export class Logs {
     return changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs, changes };
   }
 
-  /** Gives out the next numbers, and returns that of the redo log. */
+  /** Gives out the next numbers, and returns that of the transaction. */
   assign(commit: Commit | null): number {
     if (commit !== null) this.#lastSeq = commit.seq;
     this.#lastLsn += 1;
@@ -85,7 +92,8 @@ export class Logs {
       operations.push({ family: kernelFamilies.changes, key: positionKey(lastCommit.seq), value });
     }
     const lastTransaction = group.transactions.at(-1);
-    if (lastTransaction !== undefined) {
+    if (lastTransaction !== undefined) operations.push(newestMark(lastTransaction));
+    if (lastTransaction !== undefined && this.keepsRedo) {
       const value = encodeRedo(redoBytes, group.transactions, group.commitTexts);
       redoBytes += value.length;
       operations.push({ family: kernelFamilies.redo, key: positionKey(lastTransaction.lsn), value });

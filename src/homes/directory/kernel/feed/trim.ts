@@ -28,6 +28,8 @@ function trimFeed(store: Store): Promise<number> {
 
 function trimRedo(store: Store, backedUpLsn: number): Promise<number> {
   const { last, sizeBytes } = store.redoExtent();
+  // A log that nobody continues, because its first backup was not finished, is of no use.
+  if (!store.keepsRedo) return trim(store, kernelFamilies.redo, last, () => true);
   const keepFrom = redoEnd(store) - store.limits.redoBytesMax;
   if (sizeBytes <= store.limits.redoBytesMax && backedUpLsn === 0) return Promise.resolve(0);
   return trim(
@@ -46,8 +48,8 @@ function redoEnd(store: Store): number {
 }
 
 /**
- * Removes from the front while `remove` returns true. The newest record stays, because the next number is
- * derived from it.
+ * Removes from the front while `remove` returns true. The newest record stays: the next number of the
+ * feed is derived from it.
  */
 async function trim(
   store: Store,

@@ -2,15 +2,10 @@
 import { messageOf } from '../../../../core/errors.js';
 import type { Entry, RangeOptions } from '../engine.js';
 import type { Store } from '../store.js';
-import type { Reader, Transaction } from '../transaction.js';
+import type { Reader } from '../transaction.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
 import type { ExaminedFinding, Finding } from '../../../../operations/model.js';
-
-export interface Damage extends Finding {
-  /** Repairs the damage inside a transaction of `store`, or of the examined store. */
-  applyRepair?: (tx: Transaction) => void;
-  store?: Store;
-}
+import { type Damage, ExaminedRow, type Pass } from './damage.js';
 
 /** Yielded by a check during a long count, so that other work can run. No scan is open at this point. */
 export const turn = Symbol('turn');
@@ -41,14 +36,11 @@ export function* eachRow(
   }
 }
 
-/** One examination of a page, for checks that read something once for all its rows. */
-export type Pass = object;
-
 /** One family, walked in key order. Each domain has its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
   /** The damage of this row, and of rows that depend on it. */
-  inspect(reader: Reader, entry: Entry, store: Store, pass: Pass): Iterable<Found>;
+  inspect(row: ExaminedRow): Iterable<Found>;
   /** After the walk: damage of the family as a whole, such as a missing single row. */
   conclude?(reader: Reader, store: Store): Iterable<Found>;
 }
@@ -125,15 +117,12 @@ function pageInspection(
 function* inspectRows(check: Check, reader: Reader, rows: readonly Entry[], store: Store): Generator<Found> {
   const pass: Pass = {};
   for (const entry of rows) {
+    const row = new ExaminedRow(check.family, entry, { reader, store, pass });
     try {
-      yield* check.inspect(reader, entry, store, pass);
+      yield* check.inspect(row);
     } catch (error) {
-      yield beyondRepair(
-        check.family,
-        entry.key,
-        'unreadable',
-        `The row or one of its index rows cannot be read: ${messageOf(error)}.`,
-      );
+      const reason = messageOf(error).replace(/\.$/, '');
+      yield row.unreadable(`The row, or a row that it needs, cannot be read: ${reason}.`);
     }
   }
 }
@@ -235,69 +224,4 @@ function withoutRepeats(damages: readonly Damage[]): Damage[] {
 
 function findingOf({ family, key, kind, problem, repair }: Damage): Finding {
   return { family, key, kind, problem, repair };
-}
-
-// Words for the usual kinds of damage.
-
-/** A missing row. */
-export function missingRow(
-  family: string,
-  key: Buffer,
-  problem: string,
-  applyRepair: (tx: Transaction) => void,
-  store?: Store,
-): Damage {
-  return {
-    family,
-    key: key.toString('hex'),
-    kind: 'missing',
-    problem,
-    repair: 'write the row',
-    applyRepair,
-    ...(store && { store }),
-  };
-}
-
-/** A row that must not exist. */
-export function surplusRow(
-  family: string,
-  key: Buffer,
-  kind: 'dangling' | 'duplicate' | 'wrong',
-  problem: string,
-): Damage {
-  return {
-    family,
-    key: key.toString('hex'),
-    kind,
-    problem,
-    repair: 'delete the row',
-    applyRepair: (tx) => tx.delete(family, key),
-  };
-}
-
-/** A row with the wrong content. */
-export function wrongRow(
-  family: string,
-  key: Buffer,
-  problem: string,
-  applyRepair: (tx: Transaction) => void,
-): Damage {
-  return {
-    family,
-    key: key.toString('hex'),
-    kind: 'wrong',
-    problem,
-    repair: 'write the row again',
-    applyRepair,
-  };
-}
-
-/** Damage that only a restored backup can repair. */
-export function beyondRepair(
-  family: string,
-  key: Buffer,
-  kind: 'unreadable' | 'wrong' | 'missing',
-  problem: string,
-): Damage {
-  return { family, key: key.toString('hex'), kind, problem, repair: null };
 }

@@ -109,9 +109,7 @@ export function familyNamed(stores: readonly Store[], name: string): string {
   throw new StoaError(
     'not_found',
     `Unknown family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`,
-    {
-      fix: 'Run "stoa inspect" for a list of all families.',
-    },
+    { fix: 'Run "stoa inspect" for a list of all families.' },
   );
 }
 

@@ -4,16 +4,14 @@ import { decodeFeed, decodeRedo, positionOf } from '../feed/log.js';
 import { shardOfIntent } from '../shards/pairs.js';
 import { timerOf } from '../timers/timers.js';
 
-/** The content of a row, or undefined for a family of another part. Throws for a row that cannot be read. */
-export function decodeKernelEntry(family: string, key: Buffer, value: Buffer): unknown {
-  return decoders[family]?.(key, value);
-}
+/** What makes a row of each family readable. Throws for a row that cannot be read. */
+export type RowDecoders = Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>>;
 
 /**
  * Without the redo log, which contains every value that was ever written, also deleted ones, and cannot be
  * inspected.
  */
-const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>> = {
+export const kernelRows: RowDecoders = {
   [families.meta]: (key, value) => ({ note: key.toString(), value: noteOf(value.toString()) }),
   [families.changes]: (key, value) => ({ last_seq: positionOf(key), commits: decodeFeed(value).items }),
   [families.timers]: (key) => {

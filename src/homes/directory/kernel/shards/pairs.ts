@@ -6,7 +6,7 @@
  */
 import { StoaError } from '../../../../core/errors.js';
 import { kernelFamilies as families } from '../families.js';
-import { decodeRedo, encodeRedo, positionKey } from '../feed/log.js';
+import { decodeRedo, encodeRedo, positionKey, positionOf } from '../feed/log.js';
 import type { OpenTransaction } from '../open-transaction.js';
 import { refuseAsynchronous } from '../refusals.js';
 import { type Store } from '../store.js';
@@ -132,6 +132,11 @@ export function shardOfIntent(key: Buffer): number {
   return key.readUInt16BE(0);
 }
 
+/** The other shard of a write over two shards, and the number of its transaction there. */
+export function pairOfIntent(key: Buffer): { shard: number; lsn: number } {
+  return { shard: shardOfIntent(key), lsn: positionOf(key.subarray(2)) };
+}
+
 /**
  * Carries out what a crash has left, and removes the intents. The number of a transaction says whether the
  * shard has it, so nothing else may be written to a shard before.
@@ -145,9 +150,7 @@ export async function finishIntents(stores: readonly Store[]): Promise<void> {
       throw new StoaError(
         'damaged_data',
         `An unfinished write over two shards names shard ${shard}, which does not exist.`,
-        {
-          fix: 'Restore a backup into a new directory.',
-        },
+        { fix: 'Restore a backup into a new directory.' },
       );
     for (const { lsn, commit, operations } of decodeRedo(value).items) {
       if (lsn <= own.lsn) continue;

@@ -13,8 +13,9 @@ import { openEngine } from '../engines/index.js';
 import { kernelFamilies } from '../families.js';
 import { refuseLosses } from '../directory/durable-note.js';
 import { isMissing, writeDurably } from '../../../../core/files.js';
-import { positionOf } from '../feed/log.js';
+import { readNewest } from '../feed/newest-transaction.js';
 import { acquireLock } from '../directory/lock.js';
+import { keepRedoAfterBackup } from '../backup/marks.js';
 import {
   newManifest,
   readManifest,
@@ -95,10 +96,14 @@ export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   try {
     const engine = options.engine ?? manifest.engine;
     const sources = await open(manifest.engine, options.from, manifest.shards);
-    await refuseLosses(options.from, manifest, sources.map(lastLsn));
-    await finishIntents(
-      sources.map((source) => new Store({ engine: source, families, limits: options.limits })),
+    await refuseLosses(
+      options.from,
+      manifest,
+      sources.map((source) => readNewest(source).lsn),
     );
+    const stores = sources.map((source) => new Store({ engine: source, families, limits: options.limits }));
+    keepRedoAfterBackup(stores);
+    await finishIntents(stores);
     const targets = await open(engine, partial.path, options.shards);
     const copied = await copy(sources, targets, options);
     const report = verify(copied, targets, options);
@@ -271,13 +276,6 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     });
   }
   await writeDurably(join(to, name), content);
-}
-
-/** The newest number of a database's redo log. */
-function lastLsn(engine: Engine): number {
-  for (const { key } of engine.range(kernelFamilies.redo, { reverse: true, limit: 1 }))
-    return positionOf(key);
-  return 0;
 }
 
 async function refuseExisting(path: string): Promise<void> {

@@ -1,5 +1,6 @@
 /** Runs due timers in order of time, in small steps. */
 import { StoaError } from '../../../../core/errors.js';
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import { kernelFamilies } from '../families.js';
 import { isStoreRefusal } from '../refusals.js';
 import { type Store } from '../store.js';
@@ -25,17 +26,21 @@ export interface SweeperOptions {
 
 export class Sweeper {
   readonly #store: Store;
-  readonly #intervalMs: number;
+  readonly #ticks: Periodic;
   readonly #onError: SweeperOptions['onError'];
   readonly #handlers = new Map<string, TimerHandler>();
-  #timeout: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
   #stopping = false;
 
   constructor(options: SweeperOptions) {
     this.#store = options.store;
-    this.#intervalMs = options.intervalMs ?? 1_000;
     this.#onError = options.onError;
+    this.#ticks = new Periodic({
+      everyMs: options.intervalMs ?? 1_000,
+      run: async () => void (await this.sweep()),
+      // The store refuses writes at the moment. Due timers stay due.
+      onError: (error) =>
+        this.#onError(error, { atMs: this.#store.nowMs(), kind: 'sweep', reference: Buffer.alloc(0) }),
+    });
   }
 
   /** Registers the handler of a kind of timers. */
@@ -44,19 +49,13 @@ export class Sweeper {
   }
 
   start(): void {
-    this.#stopping = false;
-    this.#timeout ??= setTimeout(() => {
-      this.#running = this.#tick();
-    }, this.#intervalMs);
-    this.#timeout.unref();
+    this.#ticks.start();
   }
 
   /** Finishes the current step, but not everything that is due. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    clearTimeout(this.#timeout);
-    this.#timeout = undefined;
-    await this.#running;
+    await this.#ticks.close();
   }
 
   /** Handles all timers that are due, step by step, and returns their number. */
@@ -81,18 +80,6 @@ export class Sweeper {
       return Math.max(0, this.#store.nowMs() - timerOf(key).atMs);
     }
     return 0;
-  }
-
-  async #tick(): Promise<void> {
-    try {
-      await this.sweep();
-    } catch (error) {
-      // The store refuses writes at the moment. Due timers stay due.
-      this.#onError(error, { atMs: this.#store.nowMs(), kind: 'sweep', reference: Buffer.alloc(0) });
-    }
-    if (this.#stopping) return;
-    this.#timeout = undefined;
-    this.start();
   }
 
   #between(after: Buffer | undefined, end: Buffer): Buffer[] {

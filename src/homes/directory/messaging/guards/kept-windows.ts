@@ -2,6 +2,7 @@
  * Keeps rate-limit windows over a restart and a crash: changes are written every few seconds and when the
  * server stops.
  */
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import { keyBytesMax } from '../../kernel/engine.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Transaction } from '../../kernel/transaction.js';
@@ -23,11 +24,15 @@ export class KeptWindows {
   readonly #options: KeptWindowsOptions;
   /** Names of the stored rows → when their windows are empty. */
   readonly #rows = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
-  #keeping: Promise<void> = Promise.resolve();
+  readonly #keeping: Periodic;
 
   constructor(options: KeptWindowsOptions) {
     this.#options = options;
+    this.#keeping = new Periodic({
+      everyMs: options.kernel.limits.rateWindowsKeptEverySeconds * 1_000,
+      run: () => this.#keep(),
+      onError: (error) => options.onError(error, 'writing the rate-limit windows (the server tries again)'),
+    });
   }
 
   /** Loads the stored windows. */
@@ -47,23 +52,16 @@ export class KeptWindows {
     }
     if (over.length > 0)
       await kernel.root.transact((tx) => over.forEach((key) => tx.delete(families.rateWindows, key)));
-    this.#timer = setInterval(() => this.#keepNext(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
-    this.#timer.unref();
+    this.#keeping.start();
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#keepNext();
-    await this.#keeping;
-  }
-
-  /** Runs after the current write, which already has its changes. */
-  #keepNext(): void {
-    this.#keeping = this.#keeping.then(() => this.#keep());
+    await this.#keeping.runNow();
+    await this.#keeping.close();
   }
 
   async #keep(): Promise<void> {
-    const { kernel, kinds, onError } = this.#options;
+    const { kernel, kinds } = this.#options;
     // Writers get the error that refuses writes. That windows are not written either is not reported again.
     if (kernel.root.stopped !== undefined) return;
     const nowMs = kernel.nowMs();
@@ -82,7 +80,7 @@ export class KeptWindows {
       });
     } catch (error) {
       for (const { windows, kept } of changed) windows.putBack(kept.map(({ key }) => key));
-      onError(error, 'writing the rate-limit windows (the server tries again)');
+      throw error;
     }
   }
 

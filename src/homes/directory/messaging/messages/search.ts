@@ -20,6 +20,7 @@ import type { SearchQuery, SearchResult } from '../../../../messaging/port.js';
 import { hasWords } from '../../../../messaging/messages/tokenizer.js';
 import type { MessageIndex, WaitingMessage } from '../../find/message-index.js';
 import { type SegmentRow, messagesPartition } from '../../find/rows.js';
+import type { OpenSegment } from '../../find/segments.js';
 import { findMessage, isSearchedRoom } from './messages.js';
 import type { RoomRows } from '../rooms/stored-rooms.js';
 
@@ -125,7 +126,7 @@ class Walk {
     return Math.max(
       this.#nextWaiting()?.timeMs ?? -1,
       this.#segments[this.#nextSegment]?.newestMs ?? -1,
-      ...this.#open.map(({ catalog, newest }) => (newest === undefined ? -1 : (catalog.times[newest] ?? 0))),
+      ...this.#open.map(({ times, newest }) => (newest === undefined ? -1 : (times[newest] ?? 0))),
     );
   }
 
@@ -138,9 +139,9 @@ class Walk {
     const idOfBest = (): string =>
       best === undefined ? (waiting?.name.id ?? '') : best.catalog.id(best.newest as number);
     for (const matches of this.#open) {
-      const { catalog, newest } = matches;
+      const { catalog, times, newest } = matches;
       if (newest === undefined) continue;
-      const matchMs = catalog.times[newest] ?? 0;
+      const matchMs = times[newest] ?? 0;
       if (matchMs < timeMs || (matchMs === timeMs && catalog.id(newest) <= idOfBest())) continue;
       [timeMs, best] = [matchMs, matches];
     }
@@ -191,16 +192,17 @@ class Walk {
     // The rarest word decides how much is read.
     const [rarest, ...others] = words.toSorted((a, b) => a.size - b.size);
     if (rarest === undefined) return;
-    const catalog = index.segments.catalog(index.store, messagesPartition, row);
-    let places = this.#seenPlaces(catalog, placesIn(rarest));
+    const opened = index.segments.open(index.store, messagesPartition, row);
+    let places = this.#seenPlaces(opened.catalog, placesIn(rarest));
     // Only messages that the caller may see count, so that the limit reveals nothing about others.
     this.steps += places.length;
     for (const lists of others) {
       if (places.length === 0) return;
       places = placesInBoth(places, placesIn(lists));
     }
-    const living = this.#livingPlaces(segment, catalog, places);
-    if (living.length > 0) this.#open.push(new NewestMatches(catalog, living));
+    const { times } = opened.facts;
+    const living = this.#livingPlaces(segment, opened, places);
+    if (living.length > 0) this.#open.push(new NewestMatches(opened.catalog, times, living));
   }
 
   #seenPlaces({ ranges }: Catalog, places: readonly number[]): number[] {
@@ -215,11 +217,15 @@ class Walk {
     return seen;
   }
 
-  #livingPlaces(segment: number, catalog: Catalog, places: readonly number[]): number[] {
+  #livingPlaces(
+    segment: number,
+    { catalog, facts: { times } }: OpenSegment,
+    places: readonly number[],
+  ): number[] {
     const { index } = this.#options;
     const dead = index.segments.dead(index.store, messagesPartition, segment);
     return places.filter((place) => {
-      const timeMs = catalog.times[place] ?? 0;
+      const timeMs = times[place] ?? 0;
       if (timeMs < this.#oldestMs || timeMs > this.upper.timeMs || dead.has(place)) return false;
       return timeMs < this.upper.timeMs || catalog.id(place) < this.upper.id;
     });

@@ -4,7 +4,7 @@
  */
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
-import type { Transaction } from '../../kernel/transaction.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { buckets, metaKey } from '../keys.js';
 
 export type BulkKind = 'purge' | 'dependants' | 'release' | 'reseal';
@@ -20,6 +20,11 @@ const retryMs = 60_000;
 
 export function bulkKey(kind: BulkKind, name: string): Buffer {
   return metaKey('work', kind, name);
+}
+
+/** The value of a mark; undefined if there is no such work. */
+export function bulkMark(reader: Reader, kind: BulkKind, name: string): string | undefined {
+  return reader.get(buckets.metadata, bulkKey(kind, name))?.toString();
 }
 
 /** Marks the work in the transaction that needs it. */

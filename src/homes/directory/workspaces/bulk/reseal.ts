@@ -2,6 +2,7 @@
  * Re-keying in the data directory: records are encrypted with the current key, in steps that survive a
  * restart.
  */
+import { Listeners } from '../../../../core/listeners.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../../../secrets/sealer.js';
@@ -15,7 +16,7 @@ export class Reseal {
   readonly #kernel: Kernel;
   readonly #sealer: Sealer;
   readonly #bulk: BulkWork;
-  readonly #listeners = new Set<(records: number) => void>();
+  readonly #resealed = new Listeners<number>();
 
   constructor(kernel: Kernel, sealer: Sealer, bulk: BulkWork) {
     this.#kernel = kernel;
@@ -31,23 +32,22 @@ export class Reseal {
   /** Resolves with the number of re-encrypted records when all steps are done. */
   async run(onProgress: (resealed: number) => void): Promise<number> {
     let resealed = 0;
-    const listener = (records: number): void => {
+    const stop = this.#resealed.add((records) => {
       resealed += records;
       onProgress(resealed);
-    };
-    this.#listeners.add(listener);
+    });
     try {
       await this.begin();
       await this.#bulk.finish();
     } finally {
-      this.#listeners.delete(listener);
+      stop();
     }
     return resealed;
   }
 
   step(tx: Transaction, from: string): string | null {
     const { next, resealed } = resealStep(tx, this.#sealer, this.#kernel.limits.workspaceStepRowsMax, from);
-    for (const listener of this.#listeners) listener(resealed);
+    this.#resealed.tell(resealed);
     return next;
   }
 }

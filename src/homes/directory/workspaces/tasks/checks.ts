@@ -1,7 +1,6 @@
 /** Checks of a commit on tasks: each refuses the write by throwing. */
 import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
-import { versionFailure } from '../../../../core/version-failure.js';
-import { StoaError } from '../../../../core/errors.js';
+import { StoaError, versionFailure } from '../../../../core/errors.js';
 import { type Outage, extendedByOutages } from '../../../../core/outages.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Task } from '../../../../workspaces/model.js';

@@ -9,6 +9,7 @@ import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../../../workspaces/tasks/tasks.js';
+import { bulkMark } from '../bulk/bulk.js';
 import { type PlacedTask, type TaskHome, isReady, taskRecords } from '../indexes.js';
 import type { ProjectPath } from '../tree.js';
 import { buckets, indexPrefix } from '../keys.js';
@@ -33,10 +34,16 @@ export function readHeld(reader: Reader, task: Task): StoredTask {
 export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: TaskHome): PlacedTask {
   // Only a pending task that was never claimed can wait for others.
   const waits = task.status === 'pending' && task.depends_on.length > 0;
-  const waitsFor = waits
-    ? task.depends_on.filter((id) => !satisfies(readRecord(reader, 'task', id)))
-    : waitsForNothing;
+  const waitsFor = waits ? task.depends_on.filter((id) => isAwaited(reader, id)) : waitsForNothing;
   return { task, projectId, ownerId, waitsFor };
+}
+
+function isAwaited(reader: Reader, id: string): boolean {
+  const dependency = readRecord(reader, 'task', id);
+  if (dependency !== undefined) return !satisfies(dependency);
+  // A missing task was completed, or deleted. If it was deleted unfinished, a mark names it until all tasks that depend
+  // on it are cancelled. The mark begins with the outcome.
+  return bulkMark(reader, 'dependants', id)?.startsWith('never') === true;
 }
 
 /**

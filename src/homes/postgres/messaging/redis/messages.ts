@@ -1,4 +1,5 @@
 /** Messages of rooms in Redis: sorted sets ordered by time. Each change is one script. */
+import { StoaError } from '../../../../core/errors.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message, Room } from '../../../../messaging/model.js';
 import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
@@ -27,6 +28,7 @@ export interface RedisMessagesOptions {
   readonly words: WordIndex;
   /** The id of this server in its notices. */
   readonly origin: string;
+  readonly onError: (error: unknown, about: string) => void;
 }
 
 export class RedisMessages {
@@ -46,7 +48,7 @@ export class RedisMessages {
     room: Room,
     { delivery, bytes: counting, isReadAhead = false }: MessageDelivery,
   ): Promise<Message> {
-    const { redis, keys, limits, nowMs, words, origin } = this.#options;
+    const { redis, keys, limits, nowMs, words, origin, onError } = this.#options;
     const { isCluster, commands } = redis;
     const bytesMax = counting === 'limited' ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
     const isCountedHere = counting !== 'counted' && !isCluster;
@@ -56,7 +58,8 @@ export class RedisMessages {
     const wordKeys = words.keysOf(room, input.body);
     const isIndexedLater = isCluster && wordKeys.length > 0;
     const bytes = Buffer.byteLength(input.body);
-    if (isCluster && counting !== 'counted') await this.#countBytes(input.from, bytes, bytesMax);
+    const isCountedBefore = isCluster && counting !== 'counted';
+    if (isCountedBefore) await this.#countBytes(input.from, bytes, bytesMax);
     const [before, after] = messageParts(input, rootId);
     const messages = keys.messages(input.roomId);
     const scriptKeys = [
@@ -70,7 +73,7 @@ export class RedisMessages {
       keys.roomChange(input.roomId),
       ...(isIndexedLater ? [keys.unindexed(input.roomId)] : wordKeys),
     ];
-    const answer = await runScript(commands, 'stoaPost', [
+    const posting = runScript(commands, 'stoaPost', [
       scriptKeys.length,
       ...scriptKeys,
       nowMs(),
@@ -91,7 +94,17 @@ export class RedisMessages {
       searchedSeconds(room, limits) * 1000,
       isReadAhead ? 'ahead' : '',
     ]);
-    const [outcome, id, ts] = answer as [string, string, string];
+    const giveBack = async (): Promise<void> => {
+      if (!isCountedBefore) return;
+      const about = 'giving back the bytes of a message that was not posted';
+      await this.returnBytes(input.from, bytes).catch((error: unknown) => onError(error, about));
+    };
+    const [outcome, id, ts] = (await posting.catch(async (error: unknown) => {
+      // After other errors Redis may have stored the message.
+      if (error instanceof StoaError && error.code === 'disk_full') await giveBack();
+      throw error;
+    })) as [string, string, string];
+    if (outcome !== 'ok') await giveBack();
     if (outcome === 'deleted') throw refuse('roomUnknown');
     if (outcome === 'changed') throw new Outdated(`The room ${room.id}`);
     if (outcome === 'full') throw feedOutboxFull();

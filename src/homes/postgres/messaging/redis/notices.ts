@@ -3,6 +3,7 @@
  * format: words with spaces between them, written here and by the scripts.
  */
 import type { Change } from '../../../../core/change.js';
+import { Listeners } from '../../../../core/listeners.js';
 import { directReceived, messageDeleted, messagePosted } from '../../../../messaging/changes.js';
 import type { Room } from '../../../../messaging/model.js';
 import type { Notice } from '../../../../messaging/port.js';
@@ -26,7 +27,7 @@ const wakeAllEveryMs = 1_000;
 
 export class Notices {
   readonly #options: NoticesOptions;
-  readonly #listeners = new Set<(notice: Notice) => void>();
+  readonly #listeners = new Listeners<Notice>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: NoticesOptions) {
@@ -50,13 +51,12 @@ export class Notices {
    * it.
    */
   listen(listener: (notice: Notice) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Calls the listeners of this server. */
   notify(notice: Notice): void {
-    for (const listener of this.#listeners) listener(notice);
+    this.#listeners.tell(notice);
   }
 
   /** Makes all servers drop the identity from their caches. */
@@ -74,7 +74,6 @@ export class Notices {
   }
 
   close(): void {
-    this.#listeners.clear();
     clearInterval(this.#timer);
   }
 

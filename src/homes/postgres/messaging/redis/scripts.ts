@@ -21,8 +21,9 @@ export const scripts = {
    * the list of messages that are not indexed yet. Arguments: now, retention, size, maximum bytes per minute, number of
    * messages so far, time of the parent, random part of the id, JSON before and after the time, channel,
    * notice, room id, how long a delivery is remembered, whether the words are indexed later, maximum length
-   * of the feed outbox, how long words are kept, whether the room was read ahead. Returns: `ok` with id, time and
-   * number of messages; `deleted`, `changed`, `full`, `parent`, or `bytes` with the time to wait.
+   * of the feed outbox, how long words are kept, whether the room was read ahead. Returns: `ok` with id and
+   * time, or `before` if this delivery was made before; `deleted`, `changed`, `full`, `parent`, or `bytes` with the time
+   * to wait.
    */
   stoaPost: {
     keys: undefined,
@@ -30,7 +31,7 @@ export const scripts = {
 local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
 if ARGV[13] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
-  if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
+  if id then return {'before', id, ts} end
 end
 local change, _, noted = notedChange(KEYS[8])
 if change == 'deleted' or (change and ARGV[17] ~= '') then return {change} end
@@ -75,7 +76,7 @@ if ARGV[13] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX',
 local notice = ARGV[11] .. ' ' .. id .. ' ' .. number(total)
 redis.call('RPUSH', KEYS[7], notice)
 redis.call('PUBLISH', ARGV[10], notice)
-return {'ok', id, number(ts), number(total)}`,
+return {'ok', id, number(ts)}`,
   },
 
   /**

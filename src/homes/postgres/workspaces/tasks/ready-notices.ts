@@ -5,7 +5,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
-import { type PostgresSql, listen, query } from '../../database/connection.js';
+import { Periodic } from '../../../../core/waiting/periodic.js';
+import { type PostgresSql, query } from '../../database/connection.js';
+import { listen } from '../../database/pool.js';
 import type { ReadyTasks } from '../work.js';
 import { ready } from './rows.js';
 
@@ -28,14 +30,18 @@ export class ReadyNotices {
   /** Marks the notices of this server, which needs no wake-up for its own. */
   readonly #server = randomUUID();
   /** The number of ready tasks that are not sent yet, by `project labels`. Labels contain no space or comma. */
-  #unsent = new Map<string, number>();
+  readonly #unsent = new Map<string, number>();
   #sending: Promise<void> | undefined;
-  #polling: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #polling: Periodic;
   #isClosing = false;
 
   constructor(options: ReadyNoticesOptions) {
     this.#options = options;
+    this.#polling = new Periodic({
+      everyMs: pollEveryMs,
+      run: () => this.#poll(),
+      onError: (error) => this.#report(error),
+    });
   }
 
   async start(): Promise<void> {
@@ -47,10 +53,7 @@ export class ReadyNotices {
       (payload) => this.#received(payload),
       () => waiters.wakeAll(),
     );
-    this.#timer = setInterval(() => {
-      this.#polling = this.#polling.then(() => this.#poll());
-    }, pollEveryMs);
-    this.#timer.unref();
+    this.#polling.start();
   }
 
   /** Wakes waiting claims of this server, and notifies the other servers. */
@@ -65,23 +68,24 @@ export class ReadyNotices {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#timer);
     await this.#sending;
-    await this.#polling;
+    await this.#polling.close();
   }
 
-  /** Notices that arrive during a statement share the next one. */
+  /**
+   * Notices that arrive during a statement share the next one. During a statement that takes longer than a poll,
+   * the polls find their tasks, and they are not sent.
+   */
   async #send(): Promise<void> {
     while (this.#unsent.size > 0) {
-      const ready = this.#unsent;
-      this.#unsent = new Map();
-      const payloads = Array.from(ready, ([kind, tasks]) => `${this.#server} ${tasks} ${kind}`);
-      await this.#reportErrors(() =>
-        query(this.#options.sql, 'SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS notice', [
-          channel,
-          payloads,
-        ]),
-      );
+      const payloads = Array.from(this.#unsent, ([kind, tasks]) => `${this.#server} ${tasks} ${kind}`);
+      this.#unsent.clear();
+      const startedMs = performance.now();
+      await query(this.#options.sql, 'SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS notice', [
+        channel,
+        payloads,
+      ]).catch((error: unknown) => this.#report(error));
+      if (performance.now() - startedMs > pollEveryMs) this.#unsent.clear();
     }
     this.#sending = undefined;
   }
@@ -98,26 +102,20 @@ export class ReadyNotices {
     const { sql, waiters } = this.#options;
     const projects = waiters.projects;
     if (projects.length === 0 || this.#isClosing) return;
-    await this.#reportErrors(async () => {
-      const found = await query<{ id: string; tasks: string }>(
-        sql,
-        `SELECT p.id, ready.tasks FROM workspaces.projects p CROSS JOIN LATERAL (
-            SELECT count(*) AS tasks FROM (
-              SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = p.owner_id AND t.project_id = p.id
-                AND ${ready} LIMIT ${wokenMax}) one) ready
-          WHERE p.id = ANY($1::text[]) AND ready.tasks > 0`,
-        [projects],
-      );
-      for (const { id, tasks } of found) waiters.wake(id, null, Number(tasks));
-    });
+    const found = await query<{ id: string; tasks: string }>(
+      sql,
+      `SELECT p.id, ready.tasks FROM workspaces.projects p CROSS JOIN LATERAL (
+          SELECT count(*) AS tasks FROM (
+            SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = p.owner_id AND t.project_id = p.id
+              AND ${ready} LIMIT ${wokenMax}) one) ready
+        WHERE p.id = ANY($1::text[]) AND ready.tasks > 0`,
+      [projects],
+    );
+    for (const { id, tasks } of found) waiters.wake(id, null, Number(tasks));
   }
 
-  /** Reports an error without throwing: no caller waits for the result, and the next poll makes up for it. */
-  async #reportErrors(act: () => Promise<unknown>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      if (!this.#isClosing) this.#options.onError(error);
-    }
+  /** No caller waits for the result, and the next poll makes up for it. */
+  #report(error: unknown): void {
+    if (!this.#isClosing) this.#options.onError(error);
   }
 }

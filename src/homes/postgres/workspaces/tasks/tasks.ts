@@ -1,5 +1,5 @@
 /** Tasks in PostgreSQL: create, change, delete, and the version check of a commit. */
-import { versionFailure } from '../../../../core/version-failure.js';
+import { versionFailure } from '../../../../core/errors.js';
 import { type Task, isOpen } from '../../../../workspaces/model.js';
 import type { Owner } from '../../../../workspaces/port.js';
 import type { NewTask, TaskPatch } from '../../../../workspaces/schemas.js';

@@ -113,12 +113,15 @@ it('refuses a point before the first backup, by position and by time', async () 
     await write();
     return full(kernel);
   });
-  for (const to of [{ position: '0' }, { timeMs: nowMs - 1 }, { timeMs: -1 }]) {
+  for (const [to, point] of [
+    [{ position: '0' }, 'the position 0'],
+    [{ timeMs: nowMs - 1 }, new Date(nowMs - 1).toISOString()],
+    [{ timeMs: -1 }, '1969-12-31T23:59:59.999Z'],
+  ] as const)
     await expect(from({ to })).rejects.toMatchObject({
       code: 'conflict',
-      message: `The full backup ${name} is newer than that point.`,
+      message: `The full backup ${name} is newer than ${point}.`,
     });
-  }
   await expect(from({ to: { position: '1.1' } })).rejects.toMatchObject({ code: 'invalid_request' });
   await expect(from({ to: { position: 'fedcba987654-1' } })).rejects.toMatchObject({
     code: 'conflict',

@@ -2,6 +2,7 @@ import { cp, mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { StoaError } from '../../../../../src/core/errors.js';
 import { chainTo, listBackups } from '../../../../../src/homes/directory/kernel/backup/chain.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
 import { BackupScheduler, pruneChains } from '../../../../../src/homes/directory/kernel/backup/schedule.js';
@@ -97,7 +98,7 @@ it('makes a full backup if the log no longer reaches back to the last one', asyn
     await kernel.root.transact((tx) => tx.put('test/values', Buffer.from(`k${key}`), Buffer.from('v')));
   await kernel.trim();
   await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow(
-    'The redo log begins with transaction',
+    'the redo log does not have the next one',
   );
   nowMs += hourMs;
   await scheduler.tick();
@@ -157,6 +158,17 @@ it('backs up a directory that was set back, and does not treat the old history a
   const names = (await listBackups(backups)).map(({ name }) => name);
   expect(names).toHaveLength(2);
   expect(names).toContain(old?.name);
+  expect(faults).toEqual([]);
+});
+
+it('backs up a store that refuses writes once, not at each look at the clock', async () => {
+  const backups = join(directory, 'backups');
+  kernel.root.stop(new StoaError('writes_stopped', 'The test stops the writes.'));
+  const scheduler = schedulerFor(backups, 1);
+  await scheduler.tick();
+  nowMs += 60_000;
+  await scheduler.tick();
+  expect(await listBackups(backups)).toHaveLength(1);
   expect(faults).toEqual([]);
 });
 

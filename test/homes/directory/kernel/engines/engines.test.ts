@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -46,6 +46,17 @@ test('rocksdb reads a bounded number of rows and bytes for its statistics, and m
     await engine.close();
     await rm(directory, { recursive: true });
   }
+});
+
+test('lmdb makes the databases of all families of a new directory in one transaction', async () => {
+  const families = Array.from({ length: 50 }, (_, index) => `family-${index}`);
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-families-'));
+  const engine = await openLmdb({ ...storeConfigDefaults, data_dir: directory }, families);
+  await engine.close();
+  const file = await readFile(join(directory, 'data.mdb'));
+  // The two meta pages have the number of the newest transaction here.
+  expect([0, 4096].map((page) => Number(file.readBigUInt64LE(page + 152))).toSorted()).toEqual([0, 1]);
+  await rm(directory, { recursive: true });
 });
 
 test('the store is configured by the names and defaults of the seed', () => {

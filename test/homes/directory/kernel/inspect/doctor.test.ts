@@ -1,11 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
-import {
-  type Check,
-  eachRow,
-  examine,
-  missingRow,
-  wrongRow,
-} from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { missingRow, wrongRow } from '../../../../../src/homes/directory/kernel/inspect/damage.js';
+import { type Check, eachRow, examine } from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
 import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
 import { bytes, items, openStore, others, removeDirectories, text } from '../open-store.js';
 import type { Finding } from '../../../../../src/operations/model.js';
@@ -15,11 +10,9 @@ afterAll(removeDirectories);
 /** Each row of one family has one of the same key in the other. */
 const pairs: Check = {
   family: items,
-  *inspect(reader, { key }) {
+  *inspect({ reader, key }) {
     if (reader.get(others, key) === undefined)
-      yield missingRow(others, key, 'It has no partner.', (tx) =>
-        tx.put(others, key, bytes('by the doctor')),
-      );
+      yield missingRow(others, key, 'It has no partner.', bytes('by the doctor'));
   },
 };
 
@@ -67,9 +60,7 @@ function countOfItems(onPart: (part: number) => void): Check {
         while (performance.now() - startedMs < 3);
       });
       if (reader.get(others, countKey)?.toString() === String(count)) return;
-      yield wrongRow(others, countKey, 'The count is wrong.', (tx) =>
-        tx.put(others, countKey, bytes(String(count))),
-      );
+      yield wrongRow(others, countKey, 'The count is wrong.', bytes(String(count)));
     },
   };
 }
@@ -135,7 +126,7 @@ test('a row that is written with what it counts, during a long look at both, is 
   await write();
   const check: Check = {
     family: others,
-    *inspect(reader, { key, value }) {
+    *inspect({ reader, key, value }) {
       let counted = 0;
       yield* eachRow(reader, items, {}, () => {
         counted += 1;

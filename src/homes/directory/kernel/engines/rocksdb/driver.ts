@@ -131,9 +131,7 @@ export class RocksDriver implements EngineDriver<Column> {
           throw new StoaError(
             'disk_full',
             'The database was reopened during this read, because the disk was full.',
-            {
-              fix: 'Start the read again.',
-            },
+            { fix: 'Start the read again.' },
           );
         while (!cursor.finished && entries.length === 0) {
           const page = this.#reading(() => cursor.iterator._nextvSync(limit));

@@ -4,6 +4,7 @@
  * a server starts, and then periodically on one of the servers.
  */
 import type { Limits } from '../../../../../core/settings/limits.js';
+import { Periodic } from '../../../../../core/waiting/periodic.js';
 import type { RedisGuards } from '../guards.js';
 import type { Room } from '../../../../../messaging/model.js';
 import { retentionOf } from '../../../../../messaging/rooms/visibility.js';
@@ -28,39 +29,36 @@ const roomOfKey = new RegExp(`^room:\\{(.+)\\}:${unindexedPart}$`);
 
 export class SearchRepair {
   readonly #options: SearchRepairOptions;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
+  readonly #repairing: Periodic;
+  #isStarting = true;
   #closed = false;
 
   constructor(options: SearchRepairOptions) {
     this.#options = options;
+    const everyMs = options.limits.searchRepairSeconds * 1_000;
+    this.#repairing = new Periodic({
+      everyMs,
+      run: () => this.#repairInTurn(everyMs),
+      onError: (error) => this.#report(error),
+    });
   }
 
   start(): void {
-    const periodMs = this.#options.limits.searchRepairSeconds * 1_000;
-    this.#run(() => this.#repair());
-    this.#timer = setInterval(() => this.#run(() => this.#repairInTurn(periodMs)), periodMs);
-    this.#timer.unref();
+    this.#repairing.start();
+    this.#repairing.runSoon();
   }
 
   /** Waits for the step that is running. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#closed = true;
-    clearInterval(this.#timer);
-    await this.#running;
+    return this.#repairing.close();
   }
 
-  #run(work: () => Promise<void>): void {
-    this.#running ??= work()
-      .catch((error: unknown) => this.#report(error))
-      .finally(() => {
-        this.#running = undefined;
-      });
-  }
-
-  /** In each period, one of the servers does this. */
-  async #repairInTurn(periodMs: number): Promise<void> {
-    if (await takeTurn(this.#options.sql, 'search repair', periodMs)) await this.#repair();
+  /** At its start each server does this, and then one of the servers in each period. */
+  async #repairInTurn(everyMs: number): Promise<void> {
+    const isDue = this.#isStarting || (await takeTurn(this.#options.sql, 'search repair', everyMs));
+    this.#isStarting = false;
+    if (isDue) await this.#repair();
   }
 
   async #repair(): Promise<void> {

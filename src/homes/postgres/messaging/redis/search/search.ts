@@ -49,74 +49,70 @@ interface WordQuery extends SearchQuery {
 }
 
 /** Needs no `search:temp` key, so it works on a cluster, where the lists can be on different nodes. */
-async function searchWords(
-  { redis, keys, limits, nowMs, messages }: RedisSearchOptions,
-  query: WordQuery,
-): Promise<SearchResult> {
-  const oldestMs = Math.max(nowMs() - query.retentionSeconds * 1000, query.afterMs);
+async function searchWords(options: RedisSearchOptions, query: WordQuery): Promise<SearchResult> {
+  const { redis, keys, limits, nowMs, messages } = options;
+  const { words, limit, retentionSeconds } = query;
   const sizes = await withRedis(() =>
-    Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))),
+    Promise.all(words.map((word) => redis.commands.zcard(keys.word(word)))),
   );
   if (sizes.includes(0)) return { messages: [], restBeforeMs: null };
-  const [shortest = '', ...others] = query.words.toSorted(
-    (a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0),
-  );
-  const { beforeMs, last = null } = query;
+  const [shortest = '', ...others] = words
+    .toSorted((a, b) => (sizes[words.indexOf(a)] ?? 0) - (sizes[words.indexOf(b)] ?? 0))
+    .map((word) => keys.word(word));
+  const oldestMs = Math.max(nowMs() - retentionSeconds * 1000, query.afterMs);
+  const found: Message[] = [];
+  // One step is a lookup of one message in one list, as in the directory home.
+  let stepsLeft = limits.searchStepsMax;
+  let reachedMs = 0;
+  for await (const page of pagesOf(redis, shortest, query, oldestMs)) {
+    const wanted = (await inAll(redis, others, page.fresh)).map(placeOf);
+    // Fetches only as many messages as are needed. Messages that no longer exist are skipped.
+    for (let at = 0; at < wanted.length && found.length < limit; at += limit) {
+      const existing = await messages.findMany(wanted.slice(at, at + limit), retentionSeconds);
+      found.push(...existing.slice(0, limit - found.length));
+    }
+    if (found.length >= limit || page.isLast) return { messages: found, restBeforeMs: null };
+    reachedMs = page.reachedMs;
+    stepsLeft -= pageSize * words.length;
+    if (stepsLeft <= 0) break;
+  }
+  // The next search continues with all messages of this millisecond, so those found already are left out.
+  return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
+}
+
+/** Members of a list, newest first, that the query may find. */
+async function* pagesOf(
+  redis: RedisConnection,
+  list: string,
+  { beforeMs, last = null, roomId }: WordQuery,
+  oldestMs: number,
+): AsyncGenerator<{ fresh: readonly Entry[]; reachedMs: number; isLast: boolean }> {
   // Members of a list with the same time are ordered by their text.
   const lastShown = last === null ? '' : `${last.roomId}:${last.messageId}`;
   let newest = beforeMs === null ? '+inf' : last === null ? `(${beforeMs}` : String(beforeMs);
-  const found: Message[] = [];
-  let reachedMs = 0;
   /**
    * Members at the last time of the previous page. The next page starts at that time, not at an offset,
    * because new posts shift offsets. So it contains these members again.
    */
   let seen = new Set<string>();
-  // One step is a lookup of one message in one list, as in the directory home.
-  for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize * query.words.length) {
-    const wantedMembers = pageSize + seen.size;
-    const page = entriesOf(
-      await withRedis(() =>
-        redis.commands.zrevrangebyscore(
-          keys.word(shortest),
-          newest,
-          `(${oldestMs}`,
-          'WITHSCORES',
-          'LIMIT',
-          0,
-          wantedMembers,
-        ),
-      ),
-    );
+  for (;;) {
+    const bounds = [newest, `(${oldestMs}`, 'WITHSCORES', 'LIMIT', 0, pageSize + seen.size] as const;
+    const page = entriesOf(await withRedis(() => redis.commands.zrevrangebyscore(list, ...bounds)));
+    const reachedMs = page.at(-1)?.tsMs ?? 0;
     const fresh = page.filter(
       ({ member, tsMs }) =>
         !seen.has(member) &&
         (last === null || tsMs !== beforeMs || member < lastShown) &&
-        (query.roomId === null || member.startsWith(`${query.roomId}:`)),
+        (roomId === null || member.startsWith(`${roomId}:`)),
     );
-    const matching = await inAll(
-      redis,
-      others.map((word) => keys.word(word)),
-      fresh,
-    );
-    const wanted = matching.map(({ member, tsMs }) => ({
-      roomId: member.slice(0, 36),
-      messageId: member.slice(37),
-      tsMs,
-    }));
-    // Fetches only as many messages as are needed. Messages that no longer exist are skipped.
-    for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
-      const page = await messages.findMany(wanted.slice(at, at + query.limit), query.retentionSeconds);
-      found.push(...page.slice(0, query.limit - found.length));
-    }
-    if (found.length >= query.limit || page.length < wantedMembers)
-      return { messages: found, restBeforeMs: null };
-    reachedMs = page.at(-1)?.tsMs ?? 0;
+    yield { fresh, reachedMs, isLast: page.length < pageSize + seen.size };
     newest = String(reachedMs);
     seen = new Set(page.filter(({ tsMs }) => tsMs === reachedMs).map(({ member }) => member));
   }
-  // The next search continues with all messages of this millisecond, so those found already are left out.
-  return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
+}
+
+function placeOf({ member, tsMs }: Entry): { roomId: string; messageId: string; tsMs: number } {
+  return { roomId: member.slice(0, 36), messageId: member.slice(37), tsMs };
 }
 
 async function inAll(

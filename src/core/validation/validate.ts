@@ -1,7 +1,7 @@
 /** Validates the input of a service against its schema. */
 import { z } from 'zod';
-import { StoaError } from './errors.js';
-import { limitDefinitions } from './settings/limits.js';
+import { StoaError } from '../errors.js';
+import { limitDefinitions } from '../settings/limits.js';
 import { checkListCounts } from './list-counts.js';
 import { fieldComplaint } from './field-complaint.js';
 

@@ -1,5 +1,5 @@
 /** What a repeat under an Idempotency-Key gets: the answer that was kept, or why there is none. */
-import { StoaError } from './errors.js';
+import { StoaError } from '../errors.js';
 import type { Idempotency } from './idempotency.js';
 
 /**

@@ -1,6 +1,6 @@
 /** A request that may be repeated: the same key and the same request get the same answer. */
-import { limitError } from './settings/exceeds.js';
-import type { Limits } from './settings/limits.js';
+import { limitError } from '../settings/exceeds.js';
+import type { Limits } from '../settings/limits.js';
 
 export interface Idempotency {
   /** Whose key it is. Two callers, or two agents of one user, may use the same key. */

@@ -1,5 +1,6 @@
 /** What is wrong with a field, in words that follow its name: `is missing`, `must be 1 or more, got 0`. */
 import type { z } from 'zod';
+import { groupedDigits } from '../text/grouped-digits.js';
 
 /** The words for the types of a schema. */
 const typeWords: Readonly<Record<string, string>> = {
@@ -33,9 +34,9 @@ export function fieldComplaint(issue: z.core.$ZodIssue): string {
       if (issue.input === undefined) return 'is missing';
       return `must be ${oneOf(issue.values.map(String))}, got ${shown(issue.input)}`;
     case 'too_small':
-      return size(issue.origin, issue.input, `${counted(issue.minimum)} or more`);
+      return size(issue.origin, issue.input, `${groupedDigits(issue.minimum)} or more`);
     case 'too_big':
-      return size(issue.origin, issue.input, `${counted(issue.maximum)} or fewer`);
+      return size(issue.origin, issue.input, `${groupedDigits(issue.maximum)} or fewer`);
     case 'invalid_format':
       return formatWords[issue.format] === undefined
         ? issue.message
@@ -50,14 +51,11 @@ export function fieldComplaint(issue: z.core.$ZodIssue): string {
 
 /** `must have 1 or more characters, got 0`; for a number `must be 1 or more, got 0`. */
 function size(origin: string, input: unknown, bound: string): string {
-  if (typeof input === 'string') return `must have ${bound} characters, got ${counted([...input].length)}`;
-  if (Array.isArray(input)) return `must have ${bound} items, got ${counted(input.length)}`;
+  if (typeof input === 'string')
+    return `must have ${bound} characters, got ${groupedDigits([...input].length)}`;
+  if (Array.isArray(input)) return `must have ${bound} items, got ${groupedDigits(input.length)}`;
   if (typeof input === 'number') return `must be ${bound.replace('fewer', 'less')}, got ${input}`;
   return `must have ${bound} ${origin === 'object' || origin === 'record' ? 'members' : 'items'}`;
-}
-
-function counted(number: number | bigint): string {
-  return number.toLocaleString('en');
 }
 
 function oneOf(values: readonly string[]): string {
