@@ -19,6 +19,32 @@ import { open } from './two-servers.js';
 const redis = useRedis();
 
 describe('Redis', () => {
+  it('that does not answer a second subscription does not end the process of a server that closes', async () => {
+    let subscriptions = 0;
+    const gate = await startGate(redis.url, {
+      hold: (sent) => {
+        if (!/\bsubscribe\b/.test(sent.toString('latin1'))) return undefined;
+        subscriptions += 1;
+        return subscriptions === 1 ? undefined : new Promise(() => undefined);
+      },
+    });
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on('unhandledRejection', note);
+    try {
+      const server = await open((await sharedPostgres()).url, gate.url);
+      gate.reset();
+      await until(() => subscriptions > 1);
+      await server.close();
+      // The rejected promises of a turn are reported when it ends.
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off('unhandledRejection', note);
+      await gate.close();
+    }
+  });
+
   it('killed during posts has every acknowledged message exactly once after its restart', async () => {
     const own = await startRedis();
     const server = await open((await sharedPostgres()).url, own.url);

@@ -20,6 +20,9 @@ const options = {
   // After a failover the old primary is read-only. A new connection resolves the name again and finds the new
   // one.
   reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+  // `Notices` subscribes again. The driver leaves the failure of its own second subscription unhandled, which would
+  // end the process.
+  autoResubscribe: false,
 } as const;
 
 export interface RedisConnection {
