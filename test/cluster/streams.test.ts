@@ -24,18 +24,24 @@ const over = new AbortController();
 let balancer: Switch | undefined;
 /** Readers end in `afterAll`; one that fails before that is a failure of the test. */
 const failures: string[] = [];
+const clients: TestClient[] = [];
 afterAll(async () => {
   over.abort();
+  await Promise.all(clients.map((client) => client.close()));
   await balancer?.close();
 });
 
 /** A reader: the texts it got, in the order in which they came. */
 function reader(name: string, run: (got: string[]) => Promise<void>): string[] {
   const got: string[] = [];
-  run(got).catch((error: unknown) => {
-    if (!over.signal.aborted) failures.push(`${name}: ${String(error)}`);
-  });
+  run(got).catch(noteFailure(name));
   return got;
+}
+
+function noteFailure(name: string): (error: unknown) => void {
+  return (error) => {
+    if (!over.signal.aborted) failures.push(`${name}: ${String(error)}`);
+  };
 }
 
 /** A client of AICQ's streams: it reconnects with the id of its last event. */
@@ -61,6 +67,7 @@ async function followEvents(url: string, headers: Record<string, string>, got: s
 
 /** An MCP client that subscribed to the counter, and what it read after the last update. */
 async function subscribed(client: TestClient, generation: Generation): Promise<{ value(): unknown }> {
+  clients.push(client);
   let value: unknown;
   let reading = Promise.resolve();
   const read = async (): Promise<void> => {
@@ -71,7 +78,7 @@ async function subscribed(client: TestClient, generation: Generation): Promise<{
     });
   };
   client.client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
-    if (params.uri === counterUri) reading = reading.then(read);
+    if (params.uri === counterUri) reading = reading.then(read).catch(noteFailure('recall'));
   });
   if (generation === 'modern') await client.client.listen({ resourceSubscriptions: [counterUri] });
   else await client.client.subscribeResource({ uri: counterUri });
