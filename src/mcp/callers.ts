@@ -4,7 +4,7 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { AgentAnswer } from '../registry/schemas.js';
-import { nameCandidates } from './sessions/names.js';
+import { nameCandidates, unusedName } from './sessions/names.js';
 
 /** The caller stays here; the protocol's layers only pass the key of this map. */
 const callers = new WeakMap<AuthInfo, Caller>();
@@ -79,23 +79,32 @@ export function unnamed(caller: Caller): Caller {
   return own;
 }
 
-/** Names for a session without one that no agent of the user has. */
-export async function freeNames(
+/**
+ * The name of a session whose client gave none. Its agent is made at once, so that sessions that open at the same time,
+ * on this server or another, get different names.
+ */
+export async function makeNamedAgent(
   stoa: Stoa,
   caller: Caller,
   program: string | undefined,
-): Promise<readonly string[]> {
-  const candidates = nameCandidates(program);
-  const free: string[] = [];
-  // A few are enough: another session may take one at the same time.
-  for (const name of candidates) {
-    if ((await agentNamed(stoa, caller, name)) === undefined) free.push(name);
-    if (free.length === freeNamesMax) break;
+): Promise<string> {
+  const quiet = { ...ofOneUser(caller), agent: null, fence: null };
+  for (const name of nameCandidates(program)) {
+    if ((await agentNamed(stoa, caller, name)) !== undefined) continue;
+    try {
+      await stoa.registry.createAgent(quiet, { name });
+      // Present from now on: an agent that never was would not be forgotten.
+      await stoa.registry.recordAgentCall({ ...quiet, agent: name });
+      return name;
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      if (error.code !== 'already_exists') break;
+    }
   }
-  return free.length === 0 ? candidates.slice(-1) : free;
+  // The session can still read: with a token without the write scope, with as many agents as a user may have, or
+  // with a full disk. If it can write later, its first write makes the agent.
+  return unusedName(program);
 }
-
-const freeNamesMax = 8;
 
 /** The agent of the user with this name. */
 export async function agentNamed(stoa: Stoa, caller: Caller, name: string): Promise<AgentAnswer | undefined> {

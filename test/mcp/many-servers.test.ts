@@ -97,7 +97,7 @@ describe('a session that one server opened', () => {
     await say(a, session, a.alice, call(3, 'remember', { key: 'named', value: 2 }));
     const named = await a.stoa.data.getRecord(alice, 'default', 'named');
     expect(named).toMatchObject({
-      createdByAgent: expect.stringMatching(/^raw-[a-z]+(-\d+)?$/),
+      createdByAgent: expect.stringMatching(/^raw-[a-z]+(-[\da-f]{12})?$/),
       updatedByAgent: named?.createdByAgent,
       version: 2,
     });

@@ -80,7 +80,7 @@ describe.each(generations)('sessions of the %s protocol', (generation) => {
     const nameOf = async (client: typeof one) => youIn(await client.ok('agents'));
     const names = [await nameOf(one), await nameOf(two)];
     expect(new Set(names).size).toBe(2);
-    for (const name of names) expect(name).toMatch(/^test-client-[a-z]+(-\d+)?$/);
+    for (const name of names) expect(name).toMatch(/^test-client-[a-z]+(-[\da-f]{12})?$/);
     await one.ok('remember', { key: 'who', value: 1 });
     expect((await two.ok('recall', { key: 'who', namespace: 'acme/shop' })).items[0].createdByAgent).toBe(
       names[0],

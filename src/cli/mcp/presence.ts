@@ -1,12 +1,12 @@
 /** Signs of life of a client: the server counts its agent as present while the client runs. */
-import { nameCandidates } from '../../mcp/sessions/names.js';
+import { nameCandidates, unusedName } from '../../mcp/sessions/names.js';
 import { Periodic } from '../../core/waiting/periodic.js';
 import { type Message } from './messages.js';
 import type { ServerLink } from './server-link.js';
 
 const signMs = 60_000;
 const clientKey = 'io.modelcontextprotocol/clientInfo';
-/** Names that are tried before the bridge continues without a name. */
+/** Names that are tried before the bridge takes one that nobody has. */
 const namesMax = 8;
 
 export class Presence {
@@ -42,11 +42,14 @@ export class Presence {
   }
 
   async #choose(program: string): Promise<void> {
-    for (const name of nameCandidates(program).slice(0, namesMax))
-      if (await this.#link.isFree(name)) {
-        this.#link.agent = name;
-        return;
-      }
+    for (const name of nameCandidates(program).slice(0, namesMax)) {
+      const status = await this.#link.makeAgent(name);
+      if (status === 201) this.#link.agent = name;
+      // Another client has the name, or had it.
+      if (status !== 409) break;
+    }
+    // The token may only read, or the user has as many agents as a user may have.
+    this.#link.agent ??= unusedName(program);
   }
 }
 

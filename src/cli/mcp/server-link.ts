@@ -14,7 +14,7 @@ export interface ServerAddress {
 
 const attemptsMax = 5;
 const firstPauseMs = 100;
-const readMsMax = 10_000;
+const answerMsMax = 10_000;
 /** A balancer without a server that answers. */
 const passingStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
@@ -84,22 +84,27 @@ export class ServerLink {
   /** A read in the name of the agent, which renews its presence. Without a server, nothing is sent. */
   async signOfLife(): Promise<void> {
     if (this.#server === undefined || this.agent === undefined) return;
-    await this.#agents(this.agent);
-  }
-
-  /** Whether no agent of the user has the name. */
-  async isFree(name: string): Promise<boolean> {
-    const { items } = (await (await this.#agents(name)).json()) as { items?: readonly unknown[] };
-    return items?.length === 0;
-  }
-
-  async #agents(name: string): Promise<Response> {
     const { url, headers } = await this.address();
-    const { path, query } = requestOf(agents.list, { limit: 1, name });
-    return fetch(new URL(path + queryText(query), url), {
+    const { path, query } = requestOf(agents.list, { limit: 1, name: this.agent });
+    const response = await fetch(new URL(path + queryText(query), url), {
       headers: { ...headers, ...this.#agentHeader() },
-      signal: AbortSignal.timeout(readMsMax),
+      signal: AbortSignal.timeout(answerMsMax),
     });
+    await response.body?.cancel();
+  }
+
+  /** Makes an agent, so that no other client gets its name. Returns the status of the answer. */
+  async makeAgent(name: string): Promise<number> {
+    const { url, headers } = await this.address();
+    const { method, path } = requestOf(agents.create, {});
+    const response = await fetch(new URL(path, url), {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ name }),
+      signal: AbortSignal.timeout(answerMsMax),
+    });
+    await response.body?.cancel();
+    return response.status;
   }
 
   #agentHeader(): Record<string, string> {

@@ -1,12 +1,6 @@
 /** Sessions of MCP clients in memory, where one server answers all requests. */
 import type { Limits } from '../../core/settings/limits.js';
-import {
-  type FoundMcpSession,
-  type McpSession,
-  type McpSessionStore,
-  freeName,
-  tooManySubscriptions,
-} from './port.js';
+import { type FoundMcpSession, type McpSession, type McpSessionStore, tooManySubscriptions } from './port.js';
 
 interface Kept extends Omit<McpSession, 'agent'> {
   agent: string;
@@ -24,7 +18,7 @@ export class MemoryMcpSessions implements McpSessionStore {
     this.#limits = limits;
   }
 
-  readonly open: McpSessionStore['open'] = async (session, names) => {
+  readonly open: McpSessionStore['open'] = async (session) => {
     this.#removeIdle();
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#limits;
     const ofUser = [...this.#sessions.values()].filter(({ user }) => user === session.user);
@@ -36,9 +30,8 @@ export class MemoryMcpSessions implements McpSessionStore {
     );
     for (const { id } of others) this.#sessions.delete(id);
     const usedMs = performance.now();
-    const agent = freeName(names, new Set(ofUser.map((other) => other.agent)));
-    this.#sessions.set(session.id, { ...session, agent, version: 1, usedMs, subscriptions: new Set() });
-    return { agent, ended: [...ended, ...others].map(({ id }) => id) };
+    this.#sessions.set(session.id, { ...session, version: 1, usedMs, subscriptions: new Set() });
+    return [...ended, ...others].map(({ id }) => id);
   };
 
   readonly find: McpSessionStore['find'] = async (known) => {

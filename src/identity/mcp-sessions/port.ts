@@ -30,23 +30,9 @@ export interface FoundMcpSession extends McpSession {
   } | null;
 }
 
-export interface OpenedMcpSession {
-  readonly agent: string;
-  /** The ids of sessions that ended to make room. */
-  readonly ended: readonly string[];
-}
-
-/** The first name that is not used, or the first of all. */
-export function freeName(names: readonly string[], used: ReadonlySet<string>): string {
-  return names.find((name) => !used.has(name)) ?? names[0] ?? '';
-}
-
 export interface McpSessionStore {
-  /**
-   * Keeps a session under the first of the names that no other session of the user has, or under the first
-   * name. Beyond the limits of all servers the sessions that were idle longest end.
-   */
-  open(session: Omit<McpSession, 'agent'>, names: readonly string[]): Promise<OpenedMcpSession>;
+  /** Beyond the limits of all servers the sessions that were idle longest end. Returns the ids of these. */
+  open(session: McpSession): Promise<string[]>;
   /**
    * Returns those of the sessions that exist, and marks them as used. `known` has the version of each that
    * the reader has, or 0.

@@ -1,5 +1,5 @@
 /** Names for sessions whose client gave none: the program and an animal, such as `claude-code-otter`. */
-import { randomInt } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 
 const animals = `
   badger beaver bison bobcat camel caribou cheetah condor coyote crane crow dingo dolphin eagle egret elk
@@ -13,7 +13,8 @@ const animals = `
   .split(/\s+/);
 
 const slugCharactersMax = 40;
-const numberMax = 10_000;
+/** So many random bytes never meet by chance. */
+const unusedBytes = 6;
 
 /** `Claude Code` becomes `claude-code`. A name without letters and digits becomes `agent`. */
 function programSlug(program: string | undefined): string {
@@ -25,11 +26,14 @@ function programSlug(program: string | undefined): string {
   return slug === '' ? 'agent' : slug;
 }
 
-/** Names to choose from, in a random order. The last ones have a number and are practically always free. */
+/** Names to choose from, in a random order. Each may belong to an agent already. */
 export function nameCandidates(program: string | undefined): string[] {
   const slug = programSlug(program);
   const start = randomInt(animals.length);
-  const order = [...animals.slice(start), ...animals.slice(0, start)];
-  const numbered = order.slice(0, 4).map((animal) => `${animal}-${randomInt(numberMax)}`);
-  return [...order, ...numbered].map((animal) => `${slug}-${animal}`);
+  return [...animals.slice(start), ...animals.slice(0, start)].map((animal) => `${slug}-${animal}`);
+}
+
+/** A name that nobody has, such as `claude-code-otter-5f0c31a97be2`. */
+export function unusedName(program: string | undefined): string {
+  return `${nameCandidates(program)[0]}-${randomBytes(unusedBytes).toString('hex')}`;
 }

@@ -6,7 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Caller } from '../../core/caller.js';
 import { Periodic } from '../../core/waiting/periodic.js';
 import type { Stoa } from '../../index.js';
-import { agentHeader, agentName, freeNames, inSession, withNaming } from '../callers.js';
+import { agentHeader, agentName, inSession, makeNamedAgent, withNaming } from '../callers.js';
 import { type DirectAnswer, answerInSession } from '../direct.js';
 import { type Exchange, refusal } from '../exchange.js';
 import { LocalSession } from './session.js';
@@ -53,13 +53,19 @@ export class McpSessions {
     }
     const owner = ownerOf(caller);
     try {
-      const opened = await this.#stoa.home.mcpSessions.open(
-        { id, user: caller.user, owner, client: agentName(local.client) ?? '', protocolVersion },
-        caller.agent === null ? await freeNames(this.#stoa, caller, local.client) : [caller.agent],
-      );
-      local.agent = opened.agent;
-      response.headers.set(agentHeader, encodeURIComponent(opened.agent));
-      for (const other of opened.ended) this.#dropSoon(other);
+      const agent = caller.agent ?? (await makeNamedAgent(this.#stoa, caller, local.client));
+      const client = agentName(local.client) ?? '';
+      const ended = await this.#stoa.home.mcpSessions.open({
+        id,
+        user: caller.user,
+        owner,
+        client,
+        agent,
+        protocolVersion,
+      });
+      local.agent = agent;
+      response.headers.set(agentHeader, encodeURIComponent(agent));
+      for (const other of ended) this.#dropSoon(other);
     } catch (error) {
       await local.close();
       throw error;

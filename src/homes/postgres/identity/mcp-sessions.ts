@@ -5,7 +5,6 @@ import type { Limits } from '../../../core/settings/limits.js';
 import {
   type FoundMcpSession,
   type McpSessionStore,
-  freeName,
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
 import { lockSql } from '../database/advisory-locks.js';
@@ -47,7 +46,7 @@ export class PostgresMcpSessions implements McpSessionStore {
     this.#options = options;
   }
 
-  readonly open: McpSessionStore['open'] = async ({ id, user, owner, client, protocolVersion }, names) => {
+  readonly open: McpSessionStore['open'] = async ({ id, user, owner, client, agent, protocolVersion }) => {
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#options.limits;
     return transaction(this.#options.sql, async (tx) => {
       // One at a time: two servers that count at once would both find room.
@@ -64,19 +63,13 @@ export class PostgresMcpSessions implements McpSessionStore {
           ORDER BY used_at DESC, id OFFSET $1) RETURNING id`,
         [Math.max(0, mcpSessionsMax - 1)],
       );
-      const used = await query<{ agent: string }>(
-        tx,
-        'SELECT agent FROM cluster.mcp_sessions WHERE user_name = $1',
-        [user],
-      );
-      const agent = freeName(names, new Set(used.map((row) => row.agent)));
       await query(
         tx,
         `INSERT INTO cluster.mcp_sessions (id, user_name, owner, client, agent, protocol_version)
           VALUES ($1, $2, $3, $4, $5, $6)`,
         [id, user, owner, client, agent, protocolVersion],
       );
-      return { agent, ended: [...ended, ...others].map((row) => row.id) };
+      return [...ended, ...others].map((row) => row.id);
     });
   };
 
