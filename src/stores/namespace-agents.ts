@@ -1,6 +1,7 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../core/entries-at-most.js';
+import { FirstFailures } from '../core/waiting/first-failures.js';
 import type { DocumentRecord, Scope } from '../datastore/model.js';
 import type { StoreOptions } from './options.js';
 import { scopeOf } from './owners.js';
@@ -31,13 +32,12 @@ export class NamespaceAgents {
    */
   readonly #known = new LRUCache<string, number>(entriesAtMost(knownMax));
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
-  readonly #onError: (error: unknown) => void;
+  readonly #failures: FirstFailures;
   #waitingCount = 0;
-  #isFailing = false;
 
   constructor(store: AgentsStore, { limits, nowMs, onError = () => undefined }: StoreOptions) {
     this.#store = store;
-    this.#onError = onError;
+    this.#failures = new FirstFailures(onError);
     this.#nowMs = nowMs;
     this.#knownSeconds = limits.knownAgentSeconds;
   }
@@ -46,13 +46,7 @@ export class NamespaceAgents {
   async seen(scope: Scope, agents: Iterable<string | null>): Promise<void> {
     for (const agent of agents) if (agent !== null && !this.#isKnown(scope, agent)) this.#add(scope, agent);
     if (this.#waiting.size === 0) return;
-    try {
-      await this.flush();
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) this.#onError(error);
-      this.#isFailing = true;
-    }
+    await this.#failures.run(() => this.flush());
   }
 
   /** Notes the agents that documents name. */

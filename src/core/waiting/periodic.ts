@@ -1,4 +1,5 @@
 /** Background work that runs again and again: one run at a time, and an outage is reported once. */
+import { FirstFailures } from './first-failures.js';
 
 export interface PeriodicOptions {
   readonly everyMs: number;
@@ -11,10 +12,11 @@ export class Periodic {
   readonly #options: PeriodicOptions;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
-  #isFailing = false;
+  readonly #failures: FirstFailures;
 
   constructor(options: PeriodicOptions) {
     this.#options = options;
+    this.#failures = new FirstFailures(options.onError);
   }
 
   /** The first run starts after the interval. */
@@ -25,7 +27,7 @@ export class Periodic {
 
   /** Starts a run now, unless one is running. */
   runSoon(): void {
-    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+    this.#running ??= this.#failures.run(this.#options.run).finally(() => (this.#running = undefined));
   }
 
   /** Resolves after a run that begins now, or when the current one has ended. */
@@ -39,15 +41,5 @@ export class Periodic {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    try {
-      await this.#options.run();
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) this.#options.onError(error);
-      this.#isFailing = true;
-    }
   }
 }

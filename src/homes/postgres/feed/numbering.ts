@@ -1,4 +1,5 @@
 /** Gives committed writes their numbers in the feed soon after the commit. Any server can do it. */
+import { FirstFailures } from '../../../core/waiting/first-failures.js';
 import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import { type PostgresSql, query } from '../database/connection.js';
 
@@ -31,11 +32,12 @@ export class Numbering {
   #timer: NodeJS.Timeout | undefined;
   #startedMs = -Infinity;
   #paused: NodeJS.Timeout | undefined;
-  #isFailing = false;
+  readonly #failures: FirstFailures;
   #isClosed = false;
 
   constructor(options: NumberingOptions) {
     this.#options = options;
+    this.#failures = new FirstFailures(options.onError);
   }
 
   start(): void {
@@ -62,15 +64,7 @@ export class Numbering {
 
   #runSoon(): void {
     this.#paused = undefined;
-    this.now().then(
-      () => {
-        this.#isFailing = false;
-      },
-      (error: unknown) => {
-        if (!this.#isFailing) this.#options.onError(error);
-        this.#isFailing = true;
-      },
-    );
+    void this.#failures.run(() => this.now());
   }
 
   /** Another server, or the next one, numbers what is committed from now on. */

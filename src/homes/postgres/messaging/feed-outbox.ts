@@ -5,7 +5,9 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
+import { groupedDigits } from '../../../core/text/grouped-digits.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { FirstFailures } from '../../../core/waiting/first-failures.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import { SharedRuns } from '../../../core/waiting/shared-runs.js';
 import { within } from '../../../core/waiting/within.js';
@@ -22,7 +24,7 @@ export const feedOutboxMax = 100_000;
 export function feedOutboxFull(): StoaError {
   return new StoaError(
     'overloaded',
-    `${feedOutboxMax} changes in Redis wait to be added to the change feed in PostgreSQL (feedOutboxMax).` +
+    `${groupedDigits(feedOutboxMax)} changes in Redis wait to be added to the change feed in PostgreSQL (feedOutboxMax).` +
       ' This message was not stored.',
     { fix: 'Check that PostgreSQL answers, then try again.' },
   );
@@ -56,18 +58,21 @@ const addedKeptHours = 24;
 export class FeedOutbox {
   readonly #options: FeedOutboxOptions;
   /** By list. */
-  readonly #moves = new SharedRuns((list) => this.#moveOrReport(list));
+  readonly #moves = new SharedRuns((list) => this.#failures.run(() => this.#moveList(list)));
   /** Runs that move entries of answered posts; many posts share one. */
   readonly #answered = new Set<Promise<void>>();
   readonly #sweeping: Periodic;
-  /** The last move failed, and was reported. */
-  #isFailing = false;
+  /** Of moves. */
+  readonly #failures: FirstFailures;
   /** The last sweep of this server failed: others take the next turns. */
   #hasFailed = false;
   #isClosing = false;
 
   constructor(options: FeedOutboxOptions) {
     this.#options = options;
+    this.#failures = new FirstFailures((error) =>
+      options.onError(error, 'adding messages to the change feed; it is tried again'),
+    );
     const everyMs = options.redis.isCluster ? clusterSweepEveryMs : sweepEveryMs;
     this.#sweeping = new Periodic({
       everyMs,
@@ -129,24 +134,13 @@ export class FeedOutbox {
     await this.#moves.settled();
   }
 
-  async #moveOrReport(list: string): Promise<void> {
-    try {
-      await this.#moveList(list);
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing)
-        this.#options.onError(error, 'adding messages to the change feed; it is tried again');
-      this.#isFailing = true;
-    }
-  }
-
   /** In each interval, one of the servers does this. */
   async #sweepInTurn(everyMs: number): Promise<void> {
     const { sql } = this.#options;
     if (!(await takeTurn(sql, 'feed outbox', everyMs, this.#hasFailed))) return;
     this.#hasFailed = true;
     await this.moveAll();
-    this.#hasFailed = this.#isFailing;
+    this.#hasFailed = this.#failures.isFailing;
     await inSteps(sql, 'DELETE FROM feed.added_entries', {
       table: 'feed.added_entries',
       where: `added_at < clock_timestamp() - interval '${addedKeptHours} hours'`,

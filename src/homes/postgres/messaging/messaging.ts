@@ -263,7 +263,7 @@ export class PostgresMessaging implements MessagingPort {
 
   readonly close: MessagingPort['close'] = async () => {
     const { redis, notices, searchRepair, feedOutbox } = this.#parts;
-    notices.close();
+    await notices.close();
     await searchRepair.close();
     await feedOutbox.close();
     closeRedis(redis);

@@ -3,6 +3,7 @@
  * format: words with spaces between them, written here and by the scripts.
  */
 import type { Change } from '../../../../core/change.js';
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import { Listeners } from '../../../../core/listeners.js';
 import { directReceived, messageDeleted, messagePosted } from '../../../../messaging/changes.js';
 import type { Room } from '../../../../messaging/model.js';
@@ -28,10 +29,16 @@ const wakeAllEveryMs = 1_000;
 export class Notices {
   readonly #options: NoticesOptions;
   readonly #listeners = new Listeners<Notice>();
-  #timer: NodeJS.Timeout | undefined;
+  /** Wakes all readers. */
+  readonly #waking: Periodic;
 
   constructor(options: NoticesOptions) {
     this.#options = options;
+    this.#waking = new Periodic({
+      everyMs: wakeAllEveryMs,
+      run: async () => this.notify({ topic: 'all' }),
+      onError: (error) => options.onError(error, 'waking the readers of messages'),
+    });
   }
 
   async start(): Promise<void> {
@@ -42,8 +49,7 @@ export class Notices {
     });
     subscriber.on('ready', () => void this.#subscribeAgain());
     await withRedis(() => subscriber.subscribe(noticeChannel));
-    this.#timer = setInterval(() => this.notify({ topic: 'all' }), wakeAllEveryMs);
-    this.#timer.unref();
+    this.#waking.start();
   }
 
   /**
@@ -73,8 +79,8 @@ export class Notices {
     return this.#publish(`blocked ${address} now`);
   }
 
-  close(): void {
-    clearInterval(this.#timer);
+  close(): Promise<void> {
+    return this.#waking.close();
   }
 
   /**
