@@ -3,9 +3,9 @@
  * concern.
  */
 import type { Change } from '../core/change.js';
-import type { Commit, Interest } from './port.js';
+import type { Commit, FollowOptions, Interest } from './port.js';
 
-export interface WaitingReader {
+interface WaitingReader {
   accept?: ((change: Change) => boolean) | undefined;
   /** Without one every change is tested with `accept`; with one, only the changes inside it. */
   interest?: Interest | undefined;
@@ -23,7 +23,30 @@ export class WaitingReaders {
     return this.#all.size;
   }
 
-  add(reader: WaitingReader): void {
+  /**
+   * Waits for an accepted commit, the end of the time or the signal. The result is asked for at that moment,
+   * before the commit counts as shown.
+   */
+  wait<Result>(
+    { accept, interest, signal }: FollowOptions,
+    timeMs: number,
+    result: () => Result,
+  ): Promise<Result> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timeout);
+        this.#delete(reader);
+        signal.removeEventListener('abort', wake);
+        resolve(result());
+      };
+      const reader: WaitingReader = { accept, interest, wake };
+      const timeout = setTimeout(wake, timeMs);
+      this.#add(reader);
+      signal.addEventListener('abort', wake);
+    });
+  }
+
+  #add(reader: WaitingReader): void {
     const { interest } = reader;
     this.#all.add(reader);
     if (interest === undefined) this.#ofAnything.add(reader);
@@ -31,7 +54,7 @@ export class WaitingReaders {
     else this.#prefixesOf(interest).add(interest.prefix, reader);
   }
 
-  delete(reader: WaitingReader): void {
+  #delete(reader: WaitingReader): void {
     const { interest } = reader;
     this.#all.delete(reader);
     if (interest === undefined) this.#ofAnything.delete(reader);

@@ -6,7 +6,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { pagesAfter } from '../../../feed/following.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { firstPosition, positionParts, positionText, resync } from '../../../feed/positions.js';
-import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
+import { WaitingReaders } from '../../../feed/waiting-readers.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
@@ -197,24 +197,16 @@ export class PostgresFeed implements Feed {
    * Waits for an accepted commit, the end of `timeMs` or the signal. Returns the position up to which no
    * commit was accepted.
    */
-  #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
+  #wait(since: string, timeMs: number, options: FollowOptions): Promise<string> {
     const { epoch, seq } = newestNamedBy(since);
     // Waiting readers were already shown commits after this position, so this reader must read them first.
     if (epoch !== this.#epoch || seq < this.#tail.shown) return Promise.resolve(since);
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timeout);
-        this.#waiting.delete(reader);
-        signal.removeEventListener('abort', wake);
-        const shown = epoch === this.#epoch ? Math.max(seq, this.#tail.shown) : seq;
-        resolve(positionOf({ epoch, seq: shown }));
-      };
-      const reader: WaitingReader = { accept, interest, wake };
-      const timeout = setTimeout(wake, timeMs);
-      this.#waiting.add(reader);
-      signal.addEventListener('abort', wake);
-      this.#tail.follow(seq);
+    const reached = this.#waiting.wait(options, timeMs, () => {
+      const shown = epoch === this.#epoch ? Math.max(seq, this.#tail.shown) : seq;
+      return positionOf({ epoch, seq: shown });
     });
+    this.#tail.follow(seq);
+    return reached;
   }
 
   async #extent(): Promise<Extent> {

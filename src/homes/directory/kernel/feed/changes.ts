@@ -11,7 +11,7 @@ import type {
   FollowOptions,
 } from '../../../../feed/port.js';
 import { firstPosition, positionParts, positionText, resync } from '../../../../feed/positions.js';
-import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
+import { WaitingReaders } from '../../../../feed/waiting-readers.js';
 import { pagesAfter } from '../../../../feed/following.js';
 
 /**
@@ -128,21 +128,12 @@ export class ChangeFeed implements Feed {
    * Waits until an accepted change is committed, the time is over or the reader has left. Returns the
    * position up to which no change was accepted. Must be called right after a read, without awaiting.
    */
-  #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timeout);
-        this.#waiting.delete(reader);
-        signal.removeEventListener('abort', wake);
-        // The filter did not accept the changes since then.
-        resolve(this.#position(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
-      };
-      const at = this.#numbers(since);
-      const reader: WaitingReader = { accept, interest, wake };
-      const timeout = setTimeout(wake, timeMs);
-      this.#waiting.add(reader);
-      signal.addEventListener('abort', wake);
-    });
+  #wait(since: string, timeMs: number, options: FollowOptions): Promise<string> {
+    const at = this.#numbers(since);
+    // The filter did not accept the changes since then.
+    return this.#waiting.wait(options, timeMs, () =>
+      this.#position(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))),
+    );
   }
 
   /** A reader that accepts none of these changes is not woken: thousands may wait for different changes. */
