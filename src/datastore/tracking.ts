@@ -1,4 +1,5 @@
 /** Counted reads: added up in memory and written in batches, so that the read itself never waits. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../core/errors.js';
 import { compareCodePoints } from './documents/code-point-order.js';
 import { type AccessRead, type DocumentReads, PartlyRecorded } from './port.js';
@@ -191,7 +192,7 @@ export class AccessTracker {
       const pauseMs = closingPauseMs * refusals;
       // No attempt begins after the time is over, so a pause for it would be in vain.
       if (refusals === closingAttemptsMax || performance.now() + pauseMs >= endMs) break;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await sleep(pauseMs);
     }
     clearTimeout(this.#timer);
     this.#isClosed = true;

@@ -1,4 +1,5 @@
 /** How a request to a database server is tried again. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 
@@ -7,7 +8,7 @@ const firstDelayMs = 25;
 /** Waits before the next attempt: longer each time, and never the same for two callers. */
 export async function backOff(attempts: number, limits: Limits): Promise<void> {
   const most = Math.min(limits.backendDelayMsMax, firstDelayMs * 2 ** Math.min(attempts, 20));
-  await new Promise((resolve) => setTimeout(resolve, most * (0.5 + Math.random() / 2)));
+  await sleep(most * (0.5 + Math.random() / 2));
 }
 
 /**

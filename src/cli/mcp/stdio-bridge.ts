@@ -1,6 +1,7 @@
 /**
  * Passes MCP messages between a pipe and a server unchanged, and hides sessions and restarts of the server.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { readEvents } from '../connection/answers.js';
 import { type Line, linesOf } from './lines.js';
@@ -267,7 +268,7 @@ export class StdioBridge {
         if (!isRefused(error))
           this.#options.say(`The stream from the server was interrupted: ${messageOf(error)}.`);
       }
-      await new Promise((resolve) => setTimeout(resolve, listenAgainMs).unref());
+      await sleep(listenAgainMs, undefined, { ref: false });
     }
   }
 

@@ -1,4 +1,5 @@
 /** Reads, changes and writes a document by its version. Tries again when another writer was faster. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../core/errors.js';
 import { KeyQueue } from '../../core/waiting/key-queue.js';
 import type { Scope } from '../model.js';
@@ -28,7 +29,7 @@ export class VersionRetries {
             attempts >= this.#attemptsMax
           )
             throw error;
-          await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempts, 20)));
+          await sleep(Math.random() * Math.min(attempts, 20));
         }
       }
     });

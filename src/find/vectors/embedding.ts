@@ -1,4 +1,5 @@
 /** Calls the embedder within its limits, and checks every answer. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { entriesAtMost } from '../../core/entries-at-most.js';
 import { StoaError, messageOf } from '../../core/errors.js';
@@ -46,7 +47,7 @@ export class Embedding {
         return vector as Float32Array;
       } catch (error) {
         if (!mayPass(error) || attempt >= this.#limits.embedAttemptsMax || !isWanted()) throw error;
-        await new Promise((resolve) => setTimeout(resolve, searchPauseMs * 2 ** (attempt - 1)));
+        await sleep(searchPauseMs * 2 ** (attempt - 1));
       }
     }
   }

@@ -1,4 +1,5 @@
 /** Creates missing tables and indexes, and waits until they can be used. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type DynamodbClient, type IndexDefinition, type TableDescription, isReason } from './client.js';
@@ -184,7 +185,7 @@ async function pause(deadline: number, about: string): Promise<void> {
     throw new StoaError('backend_unavailable', `${about}.`, {
       fix: 'Start Stoa again when the table is ready.',
     });
-  await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  await sleep(pauseMs);
 }
 
 function checkKeys(table: string, { KeySchema = [] }: TableDescription): void {

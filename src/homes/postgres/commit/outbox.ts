@@ -2,6 +2,7 @@
  * Messages of commits that wait for delivery. A message is written in the transaction of its commit. Any
  * server delivers it afterwards, once, and in order within its room or inbox.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -138,7 +139,7 @@ export class CommitOutbox {
   async #deliverTo(destination: string, deliveries: readonly string[], untilMs: number): Promise<void> {
     while (!this.#closing && performance.now() < untilMs) {
       if (await this.#delivery.run(destination)) return;
-      await new Promise((resolve) => setTimeout(resolve, busyMs));
+      await sleep(busyMs);
       const states = await this.states(deliveries);
       if ([...states.values()].every(({ state }) => state !== 'waiting')) return;
     }

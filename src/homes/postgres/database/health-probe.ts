@@ -1,5 +1,6 @@
 /** Checks whether a database answers, within a time limit. */
 import { StoaError, messageOf } from '../../../core/errors.js';
+import { within } from '../../../core/waiting/within.js';
 import type { HealthCheck } from '../../../messaging/port.js';
 
 export interface HealthProbeOptions {
@@ -23,18 +24,12 @@ export class HealthProbe {
       this.#asking = undefined;
     });
     const { database, secondsMax } = this.#options;
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<HealthCheck>((resolve) => {
-      timer = setTimeout(
-        () => resolve({ status: 'fail', message: `${database} did not answer within ${secondsMax} s.` }),
-        secondsMax * 1_000,
-      );
-    });
-    try {
-      return await Promise.race([this.#asking, silence]);
-    } finally {
-      clearTimeout(timer);
-    }
+    return (
+      (await within(secondsMax * 1_000, this.#asking)) ?? {
+        status: 'fail',
+        message: `${database} did not answer within ${secondsMax} s.`,
+      }
+    );
   }
 
   async #ask(): Promise<HealthCheck> {

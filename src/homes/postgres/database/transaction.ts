@@ -1,4 +1,5 @@
 /** Transactions on PostgreSQL, which run again after a conflict with another one. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import { type PostgresSql, isStale, placeKeptMs } from './connection.js';
@@ -26,7 +27,7 @@ export async function transaction<T>(
     } catch (error) {
       if (!(error instanceof TryAgain) && !isConcurrency(error)) throw postgresError(error);
       if (attempt >= attempts) throw isLostRace(error) ? lostEachTime(error) : postgresError(error);
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
+      await sleep(Math.random() * 5 * attempt);
     }
   }
 }

@@ -1,6 +1,7 @@
 /**
  * Read counts of documents in PostgreSQL. Each read is added once, even if the answer to the COMMIT is lost.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccessRead } from '../../../datastore/port.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
@@ -50,7 +51,7 @@ export class AccessWrites {
           'backend_unavailable',
           'PostgreSQL has not ended a transaction whose connection was lost.',
         );
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await sleep(pauseMs);
     }
   }
 

@@ -4,6 +4,7 @@
  * far it came is in a table: a second call on any server follows it, and another server continues it if the
  * first one dies.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type {
   CurrentDocument,
@@ -74,7 +75,7 @@ export class Reindexing {
           if (error instanceof JobLost) continue;
           throw error;
         }
-      await new Promise((resolve) => setTimeout(resolve, followMs));
+      await sleep(followMs);
     }
   }
 
