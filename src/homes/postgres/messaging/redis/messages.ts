@@ -31,6 +31,22 @@ export interface RedisMessagesOptions {
   readonly onError: (error: unknown, about: string) => void;
 }
 
+/** A message that its script can store, with what was decided before. */
+interface Posting extends Required<Pick<MessageDelivery, 'delivery' | 'isReadAhead'>> {
+  readonly input: NewMessage;
+  readonly room: Room;
+  readonly parent: Message | undefined;
+  readonly rootId: string | null;
+  /** Null if the words are indexed after the script. */
+  readonly wordKeys: readonly string[] | null;
+  /** Null if the script does not count them. */
+  readonly countedBytes: number | null;
+  readonly bytesMax: number;
+}
+
+/** `before`: an earlier attempt has stored the message. The last five stored nothing. */
+type PostOutcome = 'ok' | 'before' | 'deleted' | 'changed' | 'full' | 'parent' | 'bytes';
+
 export class RedisMessages {
   readonly #options: RedisMessagesOptions;
 
@@ -48,37 +64,68 @@ export class RedisMessages {
     room: Room,
     { delivery, bytes: counting, isReadAhead = false }: MessageDelivery,
   ): Promise<Message> {
-    const { redis, keys, limits, nowMs, words, origin, onError } = this.#options;
-    const { isCluster, commands } = redis;
-    const bytesMax = counting === 'limited' ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
-    const isCountedHere = counting !== 'counted' && !isCluster;
+    const { redis, limits, words, onError } = this.#options;
     const parent = input.parentId === null ? undefined : await this.find(room, input.parentId);
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
-    const wordKeys = words.keysOf(room, input.body);
-    const isIndexedLater = isCluster && wordKeys.length > 0;
     const bytes = Buffer.byteLength(input.body);
-    const isCountedBefore = isCluster && counting !== 'counted';
+    const bytesMax = counting === 'limited' ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
+    const wordKeys = words.keysOf(room, input.body);
+    const isIndexedLater = redis.isCluster && wordKeys.length > 0;
+    const isCountedBefore = redis.isCluster && counting !== 'counted';
     if (isCountedBefore) await this.#countBytes(input.from, bytes, bytesMax);
+    const giveBack = async (): Promise<void> => {
+      if (!isCountedBefore) return;
+      const about = 'giving back the bytes of a message that was not posted';
+      await this.returnBytes(input.from, bytes).catch((error: unknown) => onError(error, about));
+    };
+    const args = this.#postArguments({
+      input,
+      room,
+      parent,
+      rootId,
+      delivery,
+      isReadAhead,
+      wordKeys: isIndexedLater ? null : wordKeys,
+      countedBytes: redis.isCluster || counting === 'counted' ? null : bytes,
+      bytesMax,
+    });
+    const answer = await runScript(redis.commands, 'stoaPost', args).catch(async (error: unknown) => {
+      // After other errors Redis may have stored the message.
+      if (error instanceof StoaError && error.code === 'disk_full') await giveBack();
+      throw error;
+    });
+    const [outcome, id, ts] = answer as [PostOutcome, string, string];
+    if (outcome !== 'ok') await giveBack();
+    checkPosted(outcome, room, id);
+    const message = { ...input, id, rootId, tsMs: Number(ts) };
+    if (isIndexedLater) await words.addPosted(room, message);
+    return message;
+  }
+
+  /** The keys and arguments of the script `stoaPost`. A key that it does not need is that of the messages. */
+  #postArguments(posting: Posting): (string | number)[] {
+    const { input, room, parent, rootId, delivery, isReadAhead, wordKeys, countedBytes, bytesMax } = posting;
+    const { keys, limits, nowMs, origin } = this.#options;
     const [before, after] = messageParts(input, rootId);
-    const messages = keys.messages(input.roomId);
+    const messages = keys.messages(room.id);
     const scriptKeys = [
       messages,
-      keys.roomClock(input.roomId),
-      keys.roomCount(input.roomId),
-      keys.thread(input.roomId, rootId ?? 'none'),
-      isCountedHere ? keys.bytes(input.from) : messages,
-      delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
-      keys.roomFeedOutbox(input.roomId),
-      keys.roomChange(input.roomId),
-      ...(isIndexedLater ? [keys.unindexed(input.roomId)] : wordKeys),
+      keys.roomClock(room.id),
+      keys.roomCount(room.id),
+      keys.thread(room.id, rootId ?? 'none'),
+      countedBytes === null ? messages : keys.bytes(input.from),
+      delivery === null ? messages : keys.roomDelivery(room.id, delivery),
+      keys.roomFeedOutbox(room.id),
+      keys.roomChange(room.id),
+      ...(wordKeys ?? [keys.unindexed(room.id)]),
     ];
-    const posting = runScript(commands, 'stoaPost', [
+    return [
       scriptKeys.length,
       ...scriptKeys,
       nowMs(),
       retentionOf(room, limits) * 1000,
-      isCountedHere ? bytes : '',
+      countedBytes ?? '',
       bytesMax,
       room.messageCount,
       parent?.tsMs ?? '',
@@ -89,30 +136,11 @@ export class RedisMessages {
       `${origin} room ${room.id} ${audienceWord(room)} ${input.from}`,
       room.id,
       delivery === null ? '' : deliveryKeptMs(limits),
-      isIndexedLater ? 'later' : '',
+      wordKeys === null ? 'later' : '',
       feedOutboxMax,
       searchedSeconds(room, limits) * 1000,
       isReadAhead ? 'ahead' : '',
-    ]);
-    const giveBack = async (): Promise<void> => {
-      if (!isCountedBefore) return;
-      const about = 'giving back the bytes of a message that was not posted';
-      await this.returnBytes(input.from, bytes).catch((error: unknown) => onError(error, about));
-    };
-    const [outcome, id, ts] = (await posting.catch(async (error: unknown) => {
-      // After other errors Redis may have stored the message.
-      if (error instanceof StoaError && error.code === 'disk_full') await giveBack();
-      throw error;
-    })) as [string, string, string];
-    if (outcome !== 'ok') await giveBack();
-    if (outcome === 'deleted') throw refuse('roomUnknown');
-    if (outcome === 'changed') throw new Outdated(`The room ${room.id}`);
-    if (outcome === 'full') throw feedOutboxFull();
-    if (outcome === 'parent') throw refuse('parentUnknown');
-    if (outcome === 'bytes') throw byteLimitReached(Number(id));
-    const message = { ...input, id, rootId, tsMs: Number(ts) };
-    if (isIndexedLater) await words.addPosted(room, message);
-    return message;
+    ];
   }
 
   async #countBytes(agentId: string, bytes: number, bytesMax: number): Promise<void> {
@@ -238,6 +266,15 @@ export class RedisMessages {
     const gone = [messages, index, readUpTo, ...counters];
     await withRedis(() => Promise.all(gone.map((key) => redis.commands.unlink(key))));
   }
+}
+
+/** Throws if the script stored nothing. With `bytes` comes how long the author must wait. */
+function checkPosted(outcome: PostOutcome, room: Room, waitMs: string): void {
+  if (outcome === 'deleted') throw refuse('roomUnknown');
+  if (outcome === 'changed') throw new Outdated(`The room ${room.id}`);
+  if (outcome === 'full') throw feedOutboxFull();
+  if (outcome === 'parent') throw refuse('parentUnknown');
+  if (outcome === 'bytes') throw byteLimitReached(Number(waitMs));
 }
 
 /** Messages whose threads are kept longer in one step. */
