@@ -115,23 +115,20 @@ type Domains = Pick<
   'registry' | 'identity' | 'data' | 'namespaceSettings' | 'workspaces' | 'locks' | 'messaging' | 'find'
 >;
 
-async function openDomains(
-  { options, isOnlyRead, opened }: Opening,
-  { sql, beats, clock, writer, feed }: PostgresBase,
-  storeId: string,
-  { sealer }: Secrets,
-): Promise<Domains> {
-  const { limits, onError, sweepIntervalMs, clock: given } = options;
-  const nowMs = (): number => clock.nowMs();
+/** The registry and the tokens: each drops what it remembers when the other has missed something. */
+async function openCallers(
+  { options, opened }: Opening,
+  { sql, beats, clock }: PostgresBase,
+): Promise<Pick<Domains, 'registry' | 'identity'>> {
+  const { limits, onError, clock: given } = options;
   const heard: { identity?: PostgresIdentity } = {};
   const registry = await openPostgresRegistry({
     sql,
     limits,
-    nowMs,
+    nowMs: () => clock.nowMs(),
     isReceiving: () => heard.identity?.isCacheValid() ?? false,
     ...(given && { clock: given }),
   });
-  const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
   const identity = await openPostgresIdentity({
     sql,
     beats,
@@ -147,6 +144,21 @@ async function openDomains(
   });
   heard.identity = identity;
   opened.unshift(() => identity.removals.close());
+  return { registry, identity };
+}
+
+async function openDomains(
+  opening: Opening,
+  base: PostgresBase,
+  storeId: string,
+  { sealer }: Secrets,
+): Promise<Domains> {
+  const { options, isOnlyRead, opened } = opening;
+  const { sql, beats, clock, writer, feed } = base;
+  const { limits, onError, sweepIntervalMs } = options;
+  const nowMs = (): number => clock.nowMs();
+  const { registry, identity } = await openCallers(opening, base);
+  const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
   const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
   opened.unshift(() => data.close());
   const namespaceSettings = new PostgresNamespaceSettings(sql, users, limits);

@@ -1,41 +1,35 @@
 /** Checks whether a database answers, within a time limit. */
 import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
 import { within } from '../../../core/waiting/within.js';
 import type { HealthCheck } from '../../../messaging/port.js';
 
-export interface HealthProbeOptions {
-  /** For messages. */
-  database: string;
-  ask: () => Promise<unknown>;
-  secondsMax: number;
-}
-
 export class HealthProbe {
-  readonly #options: HealthProbeOptions;
+  readonly #database: string;
+  readonly #ask: () => Promise<unknown>;
+  readonly #secondsMax: number;
   #asking: Promise<HealthCheck> | undefined;
 
-  constructor(options: HealthProbeOptions) {
-    this.#options = options;
+  /** `database` is for messages. */
+  constructor(database: string, ask: () => Promise<unknown>, limits: Limits) {
+    this.#database = database;
+    this.#ask = ask;
+    this.#secondsMax = limits.healthSecondsMax;
   }
 
   async check(): Promise<HealthCheck> {
     // One question at a time: a database that is silent must not gather them.
-    this.#asking ??= this.#ask().finally(() => {
+    this.#asking ??= this.#measure().finally(() => {
       this.#asking = undefined;
     });
-    const { database, secondsMax } = this.#options;
-    return (
-      (await within(secondsMax * 1_000, this.#asking)) ?? {
-        status: 'fail',
-        message: `${database} did not answer within ${secondsMax} s.`,
-      }
-    );
+    const message = `${this.#database} did not answer within ${this.#secondsMax} s.`;
+    return (await within(this.#secondsMax * 1_000, this.#asking)) ?? { status: 'fail', message };
   }
 
-  async #ask(): Promise<HealthCheck> {
+  async #measure(): Promise<HealthCheck> {
     const startedMs = performance.now();
     try {
-      await this.#options.ask();
+      await this.#ask();
       return { status: 'pass', latencyMs: performance.now() - startedMs };
     } catch (error) {
       const readOnly = error instanceof StoaError && error.details?.['read_only'] === true;

@@ -64,19 +64,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
   const scores = new MessageScores(stored);
   const words = new WordIndex({ ...stored, onError });
   const messages = new RedisMessages({ ...stored, scores, words, origin, onError });
-  /** For work after a commit: the write has succeeded. */
-  const reported = (work: Promise<void>, about: string): Promise<void> =>
-    work.catch((error: unknown) => onError(error, about));
-  const rooms = new PostgresRooms(sql, {
-    nowMs,
-    limits,
-    onExtending: (room) => messages.keepAtLeast(room),
-    onUpdated: (room) => reported(messages.keepAsLong(room), 'keeping messages of a room longer'),
-    onDeleted: async (id) => {
-      await reported(messages.forget(id), 'removing the messages of a deleted room; they expire');
-      await notices.roomRemoved(id);
-    },
-  });
+  const rooms = roomsWith({ messages, notices }, options);
   const guards = new RedisGuards(redis, keys, limits, nowMs);
   const feedOutbox = new FeedOutbox({
     redis,
@@ -104,16 +92,28 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     feedOutbox,
     searchRepair: new SearchRepair({ sql, limits, rooms, messages, words, guards, onError }),
     probes: {
-      postgres: new HealthProbe({
-        database: 'PostgreSQL',
-        ask: () => checkWritable(beats),
-        secondsMax: limits.healthSecondsMax,
-      }),
-      redis: new HealthProbe({
-        database: 'Redis',
-        ask: () => checkRedisWritable(redis),
-        secondsMax: limits.healthSecondsMax,
-      }),
+      postgres: new HealthProbe('PostgreSQL', () => checkWritable(beats), limits),
+      redis: new HealthProbe('Redis', () => checkRedisWritable(redis), limits),
     },
   };
+}
+
+/** The rooms, whose messages live and end with them. */
+function roomsWith(
+  { messages, notices }: Pick<MessagingParts, 'messages' | 'notices'>,
+  { sql, nowMs, limits, onError }: PostgresMessagingOptions,
+): PostgresRooms {
+  /** For work after a commit: the write has succeeded. */
+  const reported = (work: Promise<void>, about: string): Promise<void> =>
+    work.catch((error: unknown) => onError(error, about));
+  return new PostgresRooms(sql, {
+    nowMs,
+    limits,
+    onExtending: (room) => messages.keepAtLeast(room),
+    onUpdated: (room) => reported(messages.keepAsLong(room), 'keeping messages of a room longer'),
+    onDeleted: async (id) => {
+      await reported(messages.forget(id), 'removing the messages of a deleted room; they expire');
+      await notices.roomRemoved(id);
+    },
+  });
 }
