@@ -38,7 +38,7 @@ const long = [
   'console/load',
   'server/routes/permissions',
   'console/pages',
-  'cli/up',
+  'cli/commands/server/up',
   'attack/attack',
   'homes/postgres/messaging/redis-cluster',
   'mcp/stdio',

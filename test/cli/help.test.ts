@@ -1,27 +1,11 @@
-/** Help, completion and the printed configuration. */
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
-import { beforeAll, describe, expect, test } from 'vitest';
+/** The help of every command. */
+import { describe, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
 import { useProgram } from './program.js';
 
 type Command = ReturnType<typeof createProgram>;
 
 const { stoa } = useProgram();
-
-describe('the configuration', () => {
-  test('is printed with the source of each value', async () => {
-    const ended = await stoa(['config', '--host', '127.0.0.2', '--json'], {
-      environment: { STOA_PORT: '9000', STOA_LIMIT_LEASE_SECONDS: '5' },
-    });
-    expect(ended.json()).toMatchObject({
-      host: { value: '127.0.0.2', origin: '--host' },
-      port: { value: 9000, origin: 'STOA_PORT' },
-      engine: { value: null, origin: 'default' },
-      'limits.leaseSeconds': { value: 5, origin: 'STOA_LIMIT_LEASE_SECONDS' },
-    });
-  });
-});
 
 describe('help', () => {
   const texts = new Map(helpTexts().map(({ words, help }) => [words, help]));
@@ -86,36 +70,6 @@ describe('help', () => {
 
   test('names the version', async () => {
     expect((await stoa(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
-  });
-});
-
-describe('completion', () => {
-  let script: string;
-  beforeAll(async () => {
-    script = (await stoa(['completion', 'bash'])).stdout;
-  });
-
-  test.each([
-    ['stoa ', ['agents', 'completion', 'tasks', '--json']],
-    ['stoa da', ['data']],
-    ['stoa data ', ['ls', 'set', '--user']],
-    ['stoa data --user ada s', ['set', 'set-many']],
-    ['stoa data ls --v', ['--values']],
-    ['stoa agents sessions o', ['open']],
-  ])('of %j in bash', async (typed, wanted) => {
-    const words = typed.split(' ');
-    const asked = `${script}
-COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _stoa; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout } = await promisify(execFile)('bash', ['-c', asked]);
-    const offered = stdout.trim().split('\n');
-    expect(offered).toEqual(expect.arrayContaining(wanted));
-    expect(offered.filter((word) => !word.startsWith(words.at(-1) ?? ''))).toEqual([]);
-  });
-
-  test('has scripts for zsh and fish, and refuses other shells', async () => {
-    expect((await stoa(['completion', 'zsh'])).stdout).toMatch(/^#compdef stoa\n/);
-    expect((await stoa(['completion', 'fish'])).stdout).toContain("complete -c stoa -a '(__stoa_words)'");
-    expect((await stoa(['completion', 'tcsh'])).status).toBe(2);
   });
 });
 

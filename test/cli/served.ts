@@ -1,6 +1,6 @@
 /** A running server on a directory of the suite, and the commands that are run beside it. */
 import { beforeAll } from 'vitest';
-import { useCommands } from './commands.js';
+import { useCommands } from './command-host.js';
 import type { Ended, RunningServer } from './program.js';
 
 /** An agent as `--json` prints it. */

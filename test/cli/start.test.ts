@@ -6,6 +6,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { repository } from '../compiled.js';
 import { builtProgram } from '../servers/shared.js';
+import { useProgram } from './program.js';
+
+const { stoa, path } = useProgram();
 
 /** A copy of the installation, whose files a test may change. */
 let copy: string;
@@ -80,4 +83,19 @@ test('before the build the command says how to build', async () => {
     '--version',
   ]);
   expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
+
+test('nothing keeps the process of a finished command', async () => {
+  const script = `process.on('exit', () => console.error(JSON.stringify(process.getActiveResourcesInfo())))`;
+  const environment = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` };
+  for (const command of [
+    ['set', 'plan', 'go'],
+    ['get', 'plan'],
+  ]) {
+    const { status, stderr } = await stoa(['data', ...command, '--data', path('brief')], {
+      environment,
+    });
+    expect([status, stderr]).toEqual([0, expect.stringMatching(/^\[.*\]$/m)]);
+    expect(stderr).not.toContain('Timeout');
+  }
 });

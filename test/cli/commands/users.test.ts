@@ -1,6 +1,6 @@
 /** `stoa users` and `stoa token`. */
 import { describe, expect, test } from 'vitest';
-import { type Agent, useServedProgram } from './served.js';
+import { type Agent, useServedProgram } from '../served.js';
 
 const { stoa, server, run, json } = useServedProgram();
 

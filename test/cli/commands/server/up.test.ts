@@ -1,11 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer } from 'node:net';
-import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat, watch, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { builtProgram, sharedHome } from '../servers/shared.js';
-import { startSilentServer } from '../servers/silent.js';
-import { useProgram } from './program.js';
+import { builtProgram, sharedHome } from '../../../servers/shared.js';
+import { startSilentServer } from '../../../servers/silent.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { useProgram } from '../../program.js';
 
 const { stoa, up, follow, path } = useProgram();
 
@@ -153,6 +156,20 @@ describe('a server', () => {
     await again.end('SIGTERM');
   });
 
+  test('a server waits for a running command that has the directory, but not for another server', async () => {
+    const own = path('busy');
+    const kernel = await openKernel({ dataDir: own, families: directoryFamilies, limits: limitsWith() });
+    const refused = triedTwice(own);
+    const starting = up(own);
+    await refused;
+    await kernel.close();
+    const server = await starting;
+    const second = await stoa(['up', '--data', own, '--port', '0', '--json']);
+    expect(second).toMatchObject({ status: 5 });
+    expect(second.error().code).toBe('locked');
+    expect(await server.end('SIGTERM')).toBe(0);
+  });
+
   test('refuses a directory that another one owns, and names the owner', async () => {
     const data = path('owned');
     const server = await up(data);
@@ -297,3 +314,12 @@ test('the operator token stays the same over restarts', async () => {
   expect(await readFile(`${data}/operator.token`, 'utf8')).toContain(first.token);
   await second.end('SIGTERM');
 });
+
+/** Resolves when a program tries again to take the lock of a directory: it was refused before. */
+async function triedTwice(directory: string): Promise<void> {
+  const drafts = new Set<string>();
+  for await (const { filename } of watch(directory)) {
+    if (filename?.startsWith('stoa.lock.draft-') === true) drafts.add(filename);
+    if (drafts.size > 1) return;
+  }
+}

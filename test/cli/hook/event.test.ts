@@ -1,7 +1,7 @@
 /** What a hook reads from its standard input. */
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { readEvent } from '../../src/cli/hook/event.js';
+import { readEvent } from '../../../src/cli/hook/event.js';
 
 test('an input that its program leaves open is read as far as it came', async () => {
   const input = new PassThrough();

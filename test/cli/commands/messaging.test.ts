@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { useServedProgram } from './served.js';
+import { useServedProgram } from '../served.js';
 
 const { server, run, json } = useServedProgram();
 

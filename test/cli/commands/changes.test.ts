@@ -1,8 +1,8 @@
 /** `stoa changes` and `stoa watch changes`. */
 import { spawn } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { builtProgram } from '../servers/shared.js';
-import { useServedProgram } from './served.js';
+import { builtProgram } from '../../servers/shared.js';
+import { useServedProgram } from '../served.js';
 
 const { data, json } = useServedProgram();
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { useProgram } from './program.js';
+import { useProgram } from '../program.js';
 
 const { stoa, up, path } = useProgram();
 let common: string[];

@@ -1,6 +1,6 @@
 /** `stoa agents`. */
 import { describe, expect, test } from 'vitest';
-import { type Agent, useServedProgram } from './served.js';
+import { type Agent, useServedProgram } from '../served.js';
 
 const { stoa, path, run, json } = useServedProgram();
 

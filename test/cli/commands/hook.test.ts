@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AgentKeys, Stoa } from '../../src/client/index.js';
-import { TestClient } from '../mcp/client.js';
-import { useCommands } from './commands.js';
-import type { RunningServer } from './program.js';
+import { AgentKeys, Stoa } from '../../../src/client/index.js';
+import { TestClient } from '../../mcp/client.js';
+import { useCommands } from '../command-host.js';
+import type { RunningServer } from '../program.js';
 
 const program = useCommands();
 let server: RunningServer;

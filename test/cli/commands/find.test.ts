@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { useServedProgram } from './served.js';
+import { useServedProgram } from '../served.js';
 
 const { run, json, stoa, data } = useServedProgram();
 

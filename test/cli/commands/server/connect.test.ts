@@ -1,9 +1,9 @@
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/editors/merge-settings.js';
-import { scopeOfRemote } from '../../src/cli/editors/repository.js';
-import { useCommands } from './commands.js';
+import { mergeJson, mergeMarked, mergeToml } from '../../../../src/cli/editors/merge-settings.js';
+import { scopeOfRemote } from '../../../../src/cli/editors/repository.js';
+import { useCommands } from '../../command-host.js';
 
 const program = useCommands();
 

@@ -1,7 +1,7 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { beforeAll, expect, test } from 'vitest';
-import { useCommands } from './commands.js';
-import type { RunningServer } from './program.js';
+import { useCommands } from '../../command-host.js';
+import type { RunningServer } from '../../program.js';
 
 const { stoa, up, path } = useCommands();
 let data: string;

@@ -1,8 +1,8 @@
 import { readFile, readdir, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { useCommands } from './commands.js';
-import type { RunningServer } from './program.js';
+import { useCommands } from '../../command-host.js';
+import type { RunningServer } from '../../program.js';
 
 const { stoa, up, path } = useCommands();
 let data: string;

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { useCommands } from './commands.js';
+import { useCommands } from '../command-host.js';
 
 const { stoa, up, path } = useCommands();
 let common: string[];

@@ -1,6 +1,6 @@
 /** `stoa inspect`. */
 import { describe, expect, test } from 'vitest';
-import { type Agent, useServedProgram } from './served.js';
+import { type Agent, useServedProgram } from '../../served.js';
 
 const { run, json } = useServedProgram();
 

@@ -3,8 +3,8 @@ import { type IncomingMessage, type ServerResponse, createServer } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { afterEach, expect, test } from 'vitest';
-import { StdioBridge } from '../../src/cli/mcp/stdio-bridge.js';
-import { until } from '../until.js';
+import { StdioBridge } from '../../../src/cli/mcp/stdio-bridge.js';
+import { until } from '../../until.js';
 
 const closes: (() => Promise<void>)[] = [];
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { Stoa } from '../../src/client/index.js';
-import { useProgram } from './program.js';
-import { eventually } from '../until.js';
+import { Stoa } from '../../../src/client/index.js';
+import { useProgram } from '../program.js';
+import { eventually } from '../../until.js';
 
 const program = useProgram();
 

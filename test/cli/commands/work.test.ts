@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createServer, request as ask } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Stoa } from '../../src/client/index.js';
-import { builtProgram } from '../servers/shared.js';
-import { type RunningServer, useProgram } from './program.js';
-import { eventually } from '../until.js';
+import { Stoa } from '../../../src/client/index.js';
+import { builtProgram } from '../../servers/shared.js';
+import { type RunningServer, useProgram } from '../program.js';
+import { eventually } from '../../until.js';
 
 const { follow, stoa, up, path } = useProgram();
 let server: RunningServer;

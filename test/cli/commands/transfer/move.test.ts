@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { withoutPassword } from '../../src/core/text/printable-url.js';
-import { openStoa } from '../../src/index.js';
-import type { TestServer } from '../servers/child.js';
-import { withDatabase } from '../servers/postgres.js';
-import { start as startRedis } from '../servers/redis.js';
+import { withoutPassword } from '../../../../src/core/text/printable-url.js';
+import { openStoa } from '../../../../src/index.js';
+import type { TestServer } from '../../../servers/child.js';
+import { withDatabase } from '../../../servers/postgres.js';
+import { start as startRedis } from '../../../servers/redis.js';
 import {
   builtProgram,
   noteServer,
@@ -17,9 +17,9 @@ import {
   emptyPostgres,
   sharedServer,
   uniqueName,
-} from '../servers/shared.js';
-import { contentsOf, fillWhole } from '../transfer/move-kit.js';
-import { useCommands } from './commands.js';
+} from '../../../servers/shared.js';
+import { contentsOf, fillWhole } from '../../../transfer/move-kit.js';
+import { useCommands } from '../../command-host.js';
 
 const { path, stoa, up } = useCommands();
 const environment = { STOA_SECRET_KEYS: sharedKeys };
