@@ -19,7 +19,7 @@ let databaseUrl: string;
 let home: Awaited<ReturnType<typeof sharedHome>>['options'];
 beforeAll(async () => {
   const { options } = await sharedHome();
-  const limits = { mcpSessionsPerUserMax: 4, mcpSubscriptionsMax: 2, mcpSessionIdleSeconds: 4 };
+  const limits = { mcpSessionsPerUserMax: 4, mcpSubscriptionsMax: 2, mcpSessionIdleSeconds: 8 };
   home = options;
   databaseUrl = options.postgres;
   a = await Running.start({ ...options, limits });

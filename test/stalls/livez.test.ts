@@ -17,8 +17,8 @@ const documentRows = Number(process.env['STALL_DOCUMENTS'] ?? 10_000);
 const rows = Number(process.env['STALL_ROWS'] ?? 2_000);
 const engine = process.env['STALL_ENGINE'] === 'rocksdb' ? 'rocksdb' : 'lmdb';
 const delayMsMax = 100;
-/** Other load on the machine delays one attempt; long synchronous work delays every attempt. */
-const attemptsMax = 3;
+/** Other load on the machine delays some attempts; long synchronous work delays every attempt. */
+const attemptsMax = 10;
 /** Requests at once. Eight show whether the turns of several requests add up; the long form asks sixteen. */
 const requestsAtOnce = process.env['STALL_ROWS'] === undefined ? 8 : 16;
 const noLimit = 1_000_000_000;

@@ -28,7 +28,8 @@ export interface VectorTarget {
 const token = 'secret-of-the-embedder';
 const limits = {
   embedBatchMax: 4,
-  embedSecondsMax: 0.5,
+  // A busy machine is late, and a search that waits longer for its vector is refused.
+  embedSecondsMax: 2,
   embedPauseSecondsMax: 0.05,
   embedAttemptsMax: 2,
   embedAnswerBytesMax: 1_000_000,
@@ -298,7 +299,6 @@ export function vectorSuite(target: VectorTarget): void {
         expect((await status()).failing).toBe(null);
         expect(await keys({ q: 'car', namespace: 'notes', limit: 100 })).toContain(`when-${behaviour}`);
       },
-      30_000,
     );
 
     test('a redirect is not followed, because the token would go with it', () => {
