@@ -14,7 +14,7 @@ import { attack, lostAcknowledgements } from './attack.js';
 import { eventually } from '../until.js';
 
 /** On LMDB; `npm run attack` sends more. */
-const requests = Number(process.env['ATTACK_REQUESTS'] ?? 2_000);
+const requests = Number(process.env['ATTACK_REQUESTS'] ?? 1_000);
 const seed = Number(process.env['ATTACK_SEED'] ?? 1);
 const noLimit = 1_000_000_000;
 

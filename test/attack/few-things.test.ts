@@ -19,8 +19,8 @@ import { eventually } from '../until.js';
 import { FewThings } from './few-things.js';
 import { Random } from './random.js';
 
-/** On LMDB, and half as many elsewhere; `FEW_THINGS_REQUESTS` sends more, and `FEW_THINGS_SEED` others. */
-const requests = Number(process.env['FEW_THINGS_REQUESTS'] ?? 1_000);
+/** On LMDB, and half as many elsewhere; `npm run attack` sends more, and `FEW_THINGS_SEED` others. */
+const requests = Number(process.env['FEW_THINGS_REQUESTS'] ?? 500);
 const seed = Number(process.env['FEW_THINGS_SEED'] ?? 1);
 const clients = 12;
 

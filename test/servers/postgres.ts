@@ -66,6 +66,8 @@ export async function startProgram(
     synchronous_commit: 'off',
     full_page_writes: 'off',
     max_connections: 300,
+    // Otherwise it starts a process for each of hundreds of databases, again and again.
+    autovacuum: 'off',
     ...more,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);

@@ -307,8 +307,8 @@ function clockOf(bench: Bench): number {
 }
 
 describe.each([
-  { name: 'memory', runs: 150, open: () => openDirectoryBench('memory', { workspaceStepRowsMax: 3 }) },
-  { name: 'lmdb', runs: 15, open: () => openDirectoryBench('lmdb', { workspaceStepRowsMax: 3 }) },
+  { name: 'memory', runs: 100, open: () => openDirectoryBench('memory', { workspaceStepRowsMax: 3 }) },
+  { name: 'lmdb', runs: 10, open: () => openDirectoryBench('lmdb', { workspaceStepRowsMax: 3 }) },
   { name: 'PostgreSQL', runs: 8, open: () => openPostgresBench({ workspaceStepRowsMax: 3 }) },
 ])('random histories of tasks on $name', ({ runs, open }) => {
   let bench: Bench;

@@ -22,7 +22,7 @@ import { publicRoom } from '../../messaging/public-room.js';
 import { eventually, until } from '../../until.js';
 
 const ada = operatorCaller('ada', 'writer');
-const writersCount = 6;
+const writersCount = 4;
 /** What a client must take for unknown. */
 const unknown = 'backend_unavailable';
 
@@ -94,7 +94,7 @@ async function during(
     while (!ended.signal.aborted) {
       const name = randomUUID();
       outcomes.set(name, await attempt(name));
-      await sleep(5);
+      await sleep(10);
     }
   });
   const accepted = (): number => [...outcomes.values()].filter((outcome) => outcome === 'accepted').length;

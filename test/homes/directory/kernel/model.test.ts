@@ -284,7 +284,7 @@ async function compare(engine: EngineName, actions: readonly Action[]): Promise<
   await comparison.opened.store.close();
 }
 
-const rounds: Record<EngineName, number> = { memory: 400, lmdb: 30, rocksdb: 10 };
+const rounds: Record<EngineName, number> = { memory: 250, lmdb: 20, rocksdb: 8 };
 
 describe.each(Object.entries(rounds) as [EngineName, number][])('on %s', (engine, numRuns) => {
   it('a store behaves as an ordered map, through failures and reopening', async () => {
