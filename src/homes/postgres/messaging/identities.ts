@@ -211,11 +211,12 @@ export class PostgresIdentities {
         'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
         [after, this.#limits.workspaceStepRowsMax],
       );
-      for (const { owner, agent_id, sealed_seed } of rows) {
+      for (const { agent_id, sealed_seed } of rows) {
         const resealed = reseal(sealed_seed, agent_id);
         if (resealed === sealed_seed) continue;
-        await query(this.#sql, 'UPDATE messaging.kept_agents SET sealed_seed = $2 WHERE owner = $1', [
-          owner,
+        // By the identity: the agent may have been deleted and made again since, with another seed.
+        await query(this.#sql, 'UPDATE messaging.kept_agents SET sealed_seed = $2 WHERE agent_id = $1', [
+          agent_id,
           resealed,
         ]);
         changed += 1;
