@@ -8,6 +8,11 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const sealedPattern = /^enc:v1:([0-9a-f]+):([A-Za-z0-9_-]+)$/;
 
+/** How every secret begins that is encrypted with the key. */
+export function sealedStart(keyId: string): string {
+  return `enc:v1:${keyId}:`;
+}
+
 /** Shown in answers instead of a secret. */
 export const secretMask = '********';
 
@@ -28,7 +33,7 @@ export class Sealer {
     const encryption = createCipheriv(cipher, this.ring.key(keyId), nonce);
     encryption.setAAD(Buffer.from(associated));
     const ciphertext = Buffer.concat([encryption.update(secret, 'utf8'), encryption.final()]);
-    return `enc:v1:${keyId}:${Buffer.concat([nonce, encryption.getAuthTag(), ciphertext]).toString('base64url')}`;
+    return `${sealedStart(keyId)}${Buffer.concat([nonce, encryption.getAuthTag(), ciphertext]).toString('base64url')}`;
   }
 
   /** The secret. Throws if it was altered, moved to another record, or its key is missing. */

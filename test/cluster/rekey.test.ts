@@ -32,3 +32,43 @@ it('is refused while a live server does not have the new key, and works when it 
   expect(await first.workspaces.revealWorkspaceKey(ada, id)).toBe('sk-1');
   await expect(open(sharedKeys)).rejects.toMatchObject({ code: 'invalid_config' });
 });
+
+it('a key that encrypts no secret any more can be removed, and no other', async () => {
+  const { options } = await sharedHome();
+  const during = async <Result>(
+    secretKeys: string,
+    act: (stoa: Stoa) => Promise<Result>,
+  ): Promise<Result> => {
+    const stoa = await openStoa({ ...options, secretKeys, onError: () => undefined });
+    try {
+      return await act(stoa);
+    } finally {
+      await stoa.close();
+    }
+  };
+  const [newKey = ''] = newKeys.split(',');
+  const { id } = await during(sharedKeys, async ({ workspaces, messaging }) => {
+    // The seed of the identity that the server keeps is a secret too.
+    await messaging.rooms.post(
+      { ...ada, agent: 'sealer' },
+      { room: 'sealed', byName: true },
+      () => ({ body: 'x', pid: '' }),
+      null,
+    );
+    return workspaces.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-1' });
+  });
+  const alone = (): Promise<string | null> =>
+    during(newKey, ({ workspaces }) => workspaces.revealWorkspaceKey(ada, id));
+  await expect(alone()).rejects.toMatchObject({ code: 'invalid_config' });
+  await during(newKeys, async ({ workspaces }) => {
+    await workspaces.updateWorkspace(ada, id, { claude_key: 'sk-2' });
+    // The identity still has the old key.
+    await expect(alone()).rejects.toMatchObject({ code: 'invalid_config' });
+  });
+  await during(newKeys, ({ secrets }) => secrets.rekey());
+  await during(`${sharedKeys},${newKey}`, () =>
+    // A live server still encrypts with the old key.
+    expect(alone()).rejects.toMatchObject({ code: 'invalid_config' }),
+  );
+  expect(await alone()).toBe('sk-2');
+});

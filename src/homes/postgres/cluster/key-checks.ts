@@ -5,7 +5,17 @@
 import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
+import { sealedStart } from '../../../secrets/sealer.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { isLiveServer } from './schema.js';
+import { tableExists } from './tables.js';
+
+/** All columns with sealed secrets. */
+const sealedColumns = [
+  { table: 'workspaces.workspaces', column: 'claude_key' },
+  { table: 'workspaces.projects', column: 'config' },
+  { table: 'messaging.kept_agents', column: 'sealed_seed' },
+] as const;
 
 /** Refuses a ring that lacks a key in use or has another one in its place. */
 export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
@@ -13,19 +23,38 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
     sql,
     'SELECT key_id, check_value FROM cluster.secret_keys',
   );
-  const known = new Map(noted.map(({ key_id, check_value }) => [key_id, check_value]));
-  const missing = [...known].filter(
-    ([id, check]) => !ring.keyIds.includes(id) || checkOf(ring, id) !== check,
-  );
+  const missing: string[] = [];
+  for (const { key_id: id, check_value: check } of noted)
+    if (ring.keyIds.includes(id) ? checkOf(ring, id) !== check : await isUsed(sql, id)) missing.push(id);
   if (missing.length > 0)
     throw new StoaError(
       'invalid_config',
-      `STOA_SECRET_KEYS does not contain the key ${missing.map(([id]) => id).join(', ')} that this ` +
-        'database uses.',
+      `STOA_SECRET_KEYS does not contain the key ${missing.join(', ')} that this database uses.`,
       {
-        fix: 'Set STOA_SECRET_KEYS to the same keys on every server. More keys after them are allowed.',
+        fix: 'Set STOA_SECRET_KEYS to the same keys on every server. More keys after them are allowed. To remove an old key, re-key first.',
       },
     );
+}
+
+/** Whether a secret is encrypted with the key, or a live server encrypts with it. */
+async function isUsed(sql: PostgresSql, keyId: string): Promise<boolean> {
+  const [server] = await query<{ used: boolean }>(
+    sql,
+    `SELECT EXISTS (SELECT FROM cluster.servers WHERE ${isLiveServer} AND key_ids[1] = $1) AS used`,
+    [keyId],
+  );
+  if (server?.used === true) return true;
+  for (const { table, column } of sealedColumns) {
+    // The process that made the tables may have been killed.
+    if (!(await tableExists(sql, table))) continue;
+    const [found] = await query<{ used: boolean }>(
+      sql,
+      `SELECT EXISTS (SELECT FROM ${table} WHERE strpos(${column}::text, $1) > 0) AS used`,
+      [sealedStart(keyId)],
+    );
+    if (found?.used === true) return true;
+  }
+  return false;
 }
 
 /** Notes the keys that are new. */

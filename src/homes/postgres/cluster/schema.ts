@@ -55,6 +55,10 @@ const tables = `
   CREATE INDEX mcp_sessions_user ON cluster.mcp_sessions (user_name, used_at);
   CREATE INDEX mcp_sessions_used ON cluster.mcp_sessions (used_at)`;
 
+/** A server that has been silent for this long is not alive. */
+const silentSeconds = 10;
+export const isLiveServer = `seen_at > clock_timestamp() - interval '${silentSeconds} seconds'`;
+
 export const clusterMigrations: readonly Migration[] = [tables];
 
 export function migrateCluster(sql: PostgresSql): Promise<void> {

@@ -11,6 +11,7 @@ import { poolUse } from '../database/pool.js';
 import type { LiveServer, ServerLoad } from '../../../operations/model.js';
 import { version } from '../../../version.js';
 import { clockDifferenceMsMax } from './requirements.js';
+import { isLiveServer } from './schema.js';
 
 export interface ServersOptions {
   /** The pool whose use is reported. */
@@ -24,8 +25,6 @@ export interface ServersOptions {
 }
 
 const noteEveryMs = 2_000;
-/** A server that has been silent for this long is not alive. */
-const silentSeconds = 10;
 /** A row of a server that did not end properly is removed after this. */
 const forgottenSeconds = 3_600;
 
@@ -71,7 +70,7 @@ export class Servers {
         pool_busy, pool_total,
         extract(epoch FROM clock_timestamp() - started_at)::integer AS uptime_seconds,
         (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::integer AS seen_ms_ago
-        FROM cluster.servers WHERE seen_at > clock_timestamp() - interval '${silentSeconds} seconds'
+        FROM cluster.servers WHERE ${isLiveServer}
           ORDER BY started_at, id`,
     );
     return rows.map((row) => ({
@@ -87,7 +86,7 @@ export class Servers {
     const rows = await query<{ name: string }>(
       this.#options.sql,
       `SELECT coalesce(url, host || ' process ' || process_id) AS name FROM cluster.servers
-        WHERE seen_at > clock_timestamp() - interval '${silentSeconds} seconds' AND NOT $1 = ANY (key_ids)`,
+        WHERE ${isLiveServer} AND NOT $1 = ANY (key_ids)`,
       [keyId],
     );
     return rows.map(({ name }) => name);
