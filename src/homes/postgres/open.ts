@@ -118,7 +118,7 @@ type Domains = Pick<
 /** The registry and the tokens: each drops what it remembers when the other has missed something. */
 async function openCallers(
   { options, opened }: Opening,
-  { sql, beats, clock }: PostgresBase,
+  { sql, clock }: PostgresBase,
 ): Promise<Pick<Domains, 'registry' | 'identity'>> {
   const { limits, onError, clock: given } = options;
   const heard: { identity?: PostgresIdentity } = {};
@@ -131,7 +131,7 @@ async function openCallers(
   });
   const identity = await openPostgresIdentity({
     sql,
-    beats,
+    databaseClock: clock,
     limits,
     ...(given && { clock: given }),
     onRemoved: options.onTokenRemoved,

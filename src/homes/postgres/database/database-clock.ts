@@ -1,5 +1,5 @@
-/** The clock of the database, which all servers share. Their own clocks may differ. */
-import { type PostgresSql, query } from './connection.js';
+/** The clock of the database, which all servers share. Their own clocks may differ, and may be set. */
+import { type Parameter, type PostgresSql, query } from './connection.js';
 
 /** The database's clock in SQL, in milliseconds since 1970. */
 export const clockSql = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -10,7 +10,8 @@ export const clockColumn = `${clockSql} AS clock_ms`;
 export class DatabaseClock {
   readonly #sql: PostgresSql;
   readonly #skewMs: (() => number) | undefined;
-  #offsetMs = 0;
+  /** How far the database's clock is ahead of `performance.now()`, which a step of this server's clock does not move. */
+  #offsetMs = Date.now() - performance.now();
 
   /**
    * Tests turn the clock with `skewMs`: it is added to this server's clock, and to every reading of the
@@ -23,7 +24,9 @@ export class DatabaseClock {
 
   /** This server's estimate of the database clock, without a query. */
   nowMs(): number {
-    return Date.now() + (this.#skewMs?.() ?? this.#offsetMs);
+    return this.#skewMs === undefined
+      ? Math.floor(performance.now() + this.#offsetMs)
+      : Date.now() + this.#skewMs();
   }
 
   /** The time for a reading of the database clock. */
@@ -36,12 +39,19 @@ export class DatabaseClock {
     return this.#skewMs?.() ?? 0;
   }
 
-  /** Compares this server's clock with the database's. */
-  async refresh(): Promise<void> {
-    const sentMs = Date.now();
-    const [row] = await query<{ clock_ms: string }>(this.#sql, `SELECT ${clockColumn}`);
+  /** Compares this server's clock with the database's. `also` is a further column, with its parameters. */
+  async refresh(also?: {
+    readonly column: string;
+    readonly parameters: readonly Parameter[];
+  }): Promise<void> {
+    const sentMs = performance.now();
+    const [row] = await query<{ clock_ms: string }>(
+      this.#sql,
+      `SELECT ${clockColumn}${also === undefined ? '' : `, ${also.column}`}`,
+      also?.parameters,
+    );
     if (row === undefined) return;
-    const reading = { sentMs, databaseMs: Number(row.clock_ms), answeredMs: Date.now() };
+    const reading = { sentMs, databaseMs: Number(row.clock_ms), answeredMs: performance.now() };
     this.#offsetMs = offsetOf(reading, this.#offsetMs);
   }
 }

@@ -8,6 +8,7 @@ import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import type { DatabaseClock } from '../database/database-clock.js';
 import { type Row, inMs, numberOrNull, number, text, time } from '../registry/rows.js';
 import { Spellings } from '../registry/spellings.js';
 import { userIdOf } from '../registry/users.js';
@@ -18,8 +19,7 @@ import { tokenOwnerId } from './token-check.js';
 
 export interface PostgresIdentityOptions {
   readonly sql: PostgresSql;
-  /** The connection for signs of life. */
-  readonly beats: PostgresSql;
+  readonly databaseClock: DatabaseClock;
   readonly limits: Limits;
   /** Called with each token that was revoked or has expired, through this server or another. */
   readonly onRemoved: (id: string) => void;

@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
-import { type PostgresSql, query } from '../database/connection.js';
+import type { PostgresSql } from '../database/connection.js';
+import type { DatabaseClock } from '../database/database-clock.js';
 import { listen } from '../database/pool.js';
 import type { Work } from '../write/work.js';
 
@@ -36,8 +37,8 @@ const silentMsMax = 1_000;
 
 export interface RemovalsOptions {
   readonly sql: PostgresSql;
-  /** Not the pool: a beat that waits for a busy pool comes too late. */
-  readonly beats: PostgresSql;
+  /** On the connections for signs of life: a beat that waits for a busy pool comes too late. */
+  readonly databaseClock: DatabaseClock;
   readonly onRemoved: (id: string) => void;
   readonly onAgentForgotten: (agent: ActingAgent) => void;
   /**
@@ -114,10 +115,9 @@ export class Removals {
     for (const id of payload.split(' ')) this.#options.onRemoved(id);
   }
 
+  /** Each beat also reads the clock of the database. */
   async #beat(): Promise<void> {
-    await query(this.#options.beats, 'SELECT pg_notify($1, $2)', [
-      channel,
-      `${beatWord} ${performance.now()} ${this.#server}`,
-    ]);
+    const parameters = [channel, `${beatWord} ${performance.now()} ${this.#server}`];
+    await this.#options.databaseClock.refresh({ column: 'pg_notify($1, $2)', parameters });
   }
 }

@@ -218,9 +218,7 @@ export class PostgresWriter implements Writer {
   }
 
   async #sweepInTurn(): Promise<void> {
-    const { sql, clock } = this.#options;
-    await clock.refresh();
-    if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
+    if (await takeTurn(this.#options.sql, 'kept answers', sweepIntervalMs)) await this.sweep();
   }
 
   async #runAll(

@@ -30,7 +30,7 @@ export async function openPostgresTokens(
   const { sql, clock } = registry;
   const home = await openPostgresIdentity({
     sql,
-    beats: sql,
+    databaseClock: new DatabaseClock(sql),
     limits,
     clock: () => clock.nowMs,
     onRemoved: (id) => identity.forget(id),
