@@ -137,15 +137,13 @@ export class IdentityService {
 
   /**
    * Whether the token of a caller is still valid: a stream lives longer than the request that opened it. A
-   * token that is no longer cached is looked up for the next call.
+   * promise if the token has to be looked up.
    */
-  isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
+  isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean | Promise<boolean> {
     if (tokenId === null) return true;
     const known = this.#verified.get(publicPartOf(tokenId));
     const isKnown = known !== undefined && (known.expiresAtMs === 0 || this.#port.isCacheValid());
-    if (isKnown) return known.expiresAtMs > this.#nowMs();
-    this.#recall(tokenId).catch((error: unknown) => this.#onError(error, 'looking up a token'));
-    return true;
+    return isKnown ? known.expiresAtMs > this.#nowMs() : this.#recall(tokenId);
   }
 
   async createToken(
@@ -285,8 +283,8 @@ export class IdentityService {
     return principal;
   }
 
-  /** Finds out until when a token is valid, for `isLive`. */
-  async #recall(tokenId: string): Promise<void> {
+  /** Whether a token is valid now. Until when is remembered, for `isLive`. */
+  async #recall(tokenId: string): Promise<boolean> {
     const removals = this.#removals;
     const record = await this.#port.findToken(tokenId);
     if (record === undefined) this.forget(tokenId);
@@ -296,6 +294,7 @@ export class IdentityService {
         principal: null,
         expiresAtMs: record.expiresAtMs ?? Infinity,
       });
+    return record !== undefined && !isExpired(record, this.#nowMs());
   }
 
   #remember(publicPart: string, verified: VerifiedToken): void {

@@ -43,7 +43,8 @@ export async function answerCall(
     )) as Record<string, unknown>;
     await seen;
     // The call may have waited while the token of its caller was revoked. A write checks the token itself.
-    if (tool.annotations.readOnlyHint === true && !stoa.identity.isLive(acting)) throw tokenRemovedError();
+    if (tool.annotations.readOnlyHint === true && !(await stoa.identity.isLive(acting)))
+      throw tokenRemovedError();
     return { content: contentOf(structured), structuredContent: structured };
   } catch (thrown) {
     return { isError: true, content: contentOf({ error: failureOf(stoa, thrown) }) };

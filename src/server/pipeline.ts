@@ -269,16 +269,19 @@ class RoutePipeline {
     if (handled instanceof Promise)
       return handled.then((late: unknown) => {
         // A stream checks the token with each event.
-        if (late !== streaming) this.#checkToken(request.caller);
-        return this.#write(request, reply, late);
+        const checked = late === streaming ? undefined : this.#checkToken(request.caller);
+        return checked === undefined
+          ? this.#write(request, reply, late)
+          : checked.then(() => this.#write(request, reply, late));
       });
     return this.#write(request, reply, handled);
   }
 
   /** A read may have waited while the token of its caller was revoked. A write checks the token itself. */
-  #checkToken(caller: Caller | null): void {
-    if (this.#route.method !== 'GET' || caller === null) return;
-    if (!this.#services.stoa.identity.isLive(caller)) throw tokenRemovedError();
+  #checkToken(caller: Caller | null): void | Promise<void> {
+    if (this.#route.method !== 'GET' || caller === null) return undefined;
+    const live = this.#services.stoa.identity.isLive(caller);
+    return live instanceof Promise ? live.then(refuseRemoved) : refuseRemoved(live);
   }
 
   #contextOf(request: FastifyRequest, reply: FastifyReply): ErasedContext {
@@ -408,6 +411,10 @@ export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isSt
 }
 
 type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | null>;
+
+function refuseRemoved(isLive: boolean): void {
+  if (!isLive) throw tokenRemovedError();
+}
 
 function versionOf(body: unknown): number | undefined {
   const { version } = (typeof body === 'object' && body !== null ? body : {}) as { version?: unknown };

@@ -24,10 +24,13 @@ export interface StreamOptions {
   headers?: Readonly<Record<string, string>>;
 }
 
+/** Whether the credentials of a proven caller are still valid. */
+export type IsLive = (caller: Caller) => boolean | Promise<boolean>;
+
 /** All open streams of the server. */
 export class EventStreams {
   readonly #limits: Limits;
-  readonly #isLive: (caller: Caller) => boolean;
+  readonly #isLive: IsLive;
   /** Each stream with its reader; null for a reader without credentials. */
   readonly #open = new Map<EventStream, Caller | null>();
   /** The number of open streams of each holder. */
@@ -40,8 +43,7 @@ export class EventStreams {
   readonly #signed = new Map<EventStream, Identity>();
   #stopping = false;
 
-  /** `isLive` says whether the credentials of a proven caller are still valid. */
-  constructor(limits: Limits, isLive: (caller: Caller) => boolean) {
+  constructor(limits: Limits, isLive: IsLive) {
     this.#limits = limits;
     this.#isLive = isLive;
   }
@@ -157,7 +159,7 @@ export function eventText({ event, id, data }: StreamEvent): string {
 
 interface AllowedStreamOptions extends StreamOptions {
   /** False when the reader's token is revoked or expired: the stream then ends before it sends more. */
-  isAllowed: () => boolean;
+  isAllowed: () => boolean | Promise<boolean>;
   /** Called once when the connection is closed: an ended stream needs memory until its reader has read the rest. */
   onClose: () => void;
 }
@@ -169,6 +171,10 @@ export class EventStream {
   readonly #heartbeat: NodeJS.Timeout;
   #waiting: (() => void)[] = [];
   #stalledSinceMs: number | undefined;
+  /** What waits while the reader's token is looked up. */
+  #held: (string | Uint8Array)[] = [];
+  #heldBytes = 0;
+  #isLookingUp = false;
   #busy = false;
   #ended = false;
   #closed = false;
@@ -220,7 +226,7 @@ export class EventStream {
   /** Resolves when the reader has received everything sent, or the stream has ended. */
   async drained(): Promise<void> {
     const { raw } = this.#reply;
-    if (this.#ended || !raw.writableNeedDrain) return;
+    if (this.#ended || !(raw.writableNeedDrain || this.#isLookingUp)) return;
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
@@ -238,14 +244,15 @@ export class EventStream {
       this.#reply.raw.destroy();
       return;
     }
-    if (this.#busy && this.#options.isAllowed()) {
-      this.#busy = false;
-      return;
-    }
-    const idle = this.#options.onIdle?.();
-    if (idle === undefined) this.#write(': idle\n\n');
-    else this.send(idle);
+    // Without an idle event the token is checked all the same.
+    const idle = this.#busy ? '' : this.#idleText();
+    this.#write(idle);
     this.#busy = false;
+  }
+
+  #idleText(): string {
+    const event = this.#options.onIdle?.();
+    return event === undefined ? ': idle\n\n' : eventText(event);
   }
 
   /** A reader that reads nothing for long uses a stream that others could have. */
@@ -260,14 +267,44 @@ export class EventStream {
 
   #write(text: string | Uint8Array): boolean {
     if (this.#ended) return false;
-    if (!this.#options.isAllowed()) {
+    this.#busy = true;
+    const allowed = this.#isLookingUp ? undefined : this.#options.isAllowed();
+    if (allowed === false) {
       this.end();
       return false;
     }
-    this.#busy = true;
+    if (allowed === true && this.#held.length === 0) this.#reply.raw.write(text);
+    else this.#hold(text, allowed);
+    return this.#keepsUp();
+  }
+
+  #hold(text: string | Uint8Array, allowed: boolean | Promise<boolean> | undefined): void {
+    this.#held.push(text);
+    this.#heldBytes += Buffer.byteLength(text);
+    if (allowed !== undefined) void this.#sendHeld(allowed);
+  }
+
+  async #sendHeld(allowed: boolean | Promise<boolean>): Promise<void> {
+    this.#isLookingUp = true;
+    try {
+      const isAllowed = await allowed;
+      if (this.#ended) return;
+      if (!isAllowed) return this.end();
+      for (const text of this.#held) this.#reply.raw.write(text);
+      this.#held = [];
+      this.#heldBytes = 0;
+      this.#keepsUp();
+    } catch {
+      // The database does not answer. The next event, or the next beat, looks again.
+    } finally {
+      this.#isLookingUp = false;
+      if (!this.#reply.raw.writableNeedDrain) this.#release();
+    }
+  }
+
+  #keepsUp(): boolean {
     const { raw } = this.#reply;
-    raw.write(text);
-    if (raw.writableLength <= this.#limits.streamBufferBytesMax) return true;
+    if (raw.writableLength + this.#heldBytes <= this.#limits.streamBufferBytesMax) return true;
     raw.write(
       'event: resync\ndata: {"code":"resync","detail":"The reader is too slow; connect again from the last event."}\n\n',
     );

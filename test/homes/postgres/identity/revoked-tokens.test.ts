@@ -155,6 +155,32 @@ it('writes are refused at once, and reads within a second, while notices of othe
   await eventually(() => expect(here.stoa.home.identity.isCacheValid()).toBe(true));
 });
 
+it('while notices of other servers do not arrive, an open stream and a waiting read show nothing of what follows a revocation', async () => {
+  const { token, token_id } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+  const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
+  const streamed = await fetch(`${here.url}/v1/changes?namespace=streamed`, { headers });
+  const read = here.ask('GET', `/room/${place.room}?after=${Date.now()}&wait=30`, { headers });
+  const events = streamed.body?.pipeThrough(new TextDecoderStream()).getReader();
+  expect((await events?.read())?.value).toContain('position');
+  gate.silence(/listen "/i);
+  try {
+    await eventually(() => expect(here.stoa.home.identity.isCacheValid()).toBe(false));
+    await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', token_id);
+    await there.stoa.data.set(operator, 'streamed', 'after', 1);
+    await there.stoa.messaging.rooms.post(
+      operator,
+      { room: place.room },
+      () => ({ body: 'after', pid: '' }),
+      null,
+    );
+    expect(await events?.read()).toEqual({ done: true, value: undefined });
+    expect((await read).status).toBe(401);
+  } finally {
+    gate.speak();
+  }
+  await eventually(() => expect(here.stoa.home.identity.isCacheValid()).toBe(true));
+});
+
 it('a server whose connections are all busy still shows that it is alive', async () => {
   const sql = await openPostgres(new URL(url), { connectionsMax: 2 });
   try {
