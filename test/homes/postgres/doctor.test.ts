@@ -99,6 +99,17 @@ it.each([
   expect(await findings()).toEqual([]);
 });
 
+it('a repair that finds nothing waits for no writer, and keeps none waiting', async () => {
+  await sql.begin(async (open) => {
+    // A row of each table that a repair locks.
+    await open`UPDATE agent_data_store SET value = value WHERE key = 'a'`;
+    await open`UPDATE workspaces.tasks SET command = command`;
+    await open`UPDATE registry.agents SET name = name`;
+    await open`UPDATE rooms SET name = name`;
+    expect(await findings(true)).toEqual([]);
+  });
+});
+
 it('reports a commit that is missing in the feed, which has others', async () => {
   await sql.unsafe(
     'DELETE FROM feed.commits WHERE seq = (SELECT (first_seq + last_seq) / 2 FROM feed.extent)',

@@ -45,11 +45,15 @@ async function look(sql: PostgresSql, check: Check, repair: boolean): Promise<Fo
   return transaction(sql, async (tx) => {
     // A large table takes its time.
     await query(tx, 'SET LOCAL statement_timeout = 0');
-    if (repair && correction !== undefined) await query(tx, correction.lock);
-    const rows = await query<{ key: string; problem: string }>(tx, check.find);
-    if (!repair || correction === undefined || rows.length === 0) return { rows, repaired: false };
+    const find = () => query<{ key: string; problem: string }>(tx, check.find);
+    const found = await find();
+    if (!repair || correction === undefined || found.length === 0) return { rows: found, repaired: false };
+    // Only now: the lock keeps writers waiting while all rows are counted.
+    await query(tx, correction.lock);
+    const rows = await find();
+    if (rows.length === 0) return { rows, repaired: false };
     await query(tx, correction.statement);
-    const left = await query<object>(tx, check.find);
+    const left = await find();
     if (left.length > 0)
       throw new StoaError('internal', `The repair of ${check.family} left ${left.length} rows damaged.`);
     return { rows, repaired: true };
