@@ -88,6 +88,49 @@ describe('Redis', () => {
     }
   });
 
+  it('restored from an older copy lacks the messages in between, and counts, finds and reports all others', async () => {
+    const own = await startRedis();
+    const server = await open((await sharedPostgres()).url, own.url);
+    const client = new Redis(own.url);
+    try {
+      const authorization = `Bearer ${server.stoa.operatorToken}`;
+      const found = async (word: string): Promise<string[]> => {
+        const { json } = await server.ask('GET', `/v1/find?q=${word}&in=messages`, {
+          headers: { authorization },
+        });
+        return json.items.map(({ id }: { id: string }) => id);
+      };
+      const since = await server.stoa.changes.newest();
+      const ann = await server.agent();
+      const room = await server.room(ann);
+      const before = await ann.post(room, 'kept walrus');
+      const keys = await client.keys('*');
+      const copy = await Promise.all(keys.map((key) => client.dumpBuffer(key)));
+      for (const word of ['lost', 'gone']) await ann.post(room, `${word} walrus`);
+      expect(await found('walrus')).toHaveLength(3);
+      await client.flushall();
+      await Promise.all(copy.map((dump, index) => client.restore(keys[index] ?? '', 0, dump)));
+      const after = await ann.post(room, 'new walrus');
+      const { json } = await server.ask('GET', `/room/${room}`);
+      const kept = [before.id, after.id].toSorted();
+      expect(json.messages.map(({ id }: { id: string }) => id).toSorted()).toEqual(kept);
+      expect((await found('walrus')).toSorted()).toEqual(kept);
+      expect(await found('lost')).toEqual([]);
+      const list = (await server.ask('GET', '/channels')).json;
+      expect(list.channels.find(({ id }: { id: string }) => id === room)).toMatchObject({ message_count: 4 });
+      const { commits } = await server.stoa.home.feed.read({ since });
+      const posted = commits
+        .flatMap(({ changes }) => changes)
+        .filter(({ kind }) => kind === 'message.posted');
+      expect(new Set(posted.map(({ id }) => id)).size).toBe(4);
+      expect(posted).toHaveLength(4);
+    } finally {
+      client.disconnect();
+      await server.close();
+      await own.stop();
+    }
+  });
+
   it('that hangs delays a request under /v1 by a second at most, and blocks hold again afterwards', async () => {
     const { url } = await sharedPostgres();
     const gate = await startGate(redis.url);

@@ -64,14 +64,9 @@ else
   local wordLife = tonumber(ARGV[16])
   for index = 9, #KEYS do indexWord(KEYS[index], now, wordLife, ts, ARGV[12] .. ':' .. id) end
 end
-local total
-if redis.call('EXISTS', KEYS[3]) == 0 then
-  total = tonumber(ARGV[5]) + 1
-  redis.call('SET', KEYS[3], number(total))
-else
-  total = redis.call('INCR', KEYS[3])
-end
-redis.call('PEXPIRE', KEYS[3], 604800000)
+-- The number here may be missing, or be that of an older copy of this Redis.
+local total = math.max(tonumber(ARGV[5]), tonumber(redis.call('GET', KEYS[3]) or '0')) + 1
+redis.call('SET', KEYS[3], number(total), 'PX', 604800000)
 if ARGV[13] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[13]) end
 local notice = ARGV[11] .. ' ' .. id .. ' ' .. number(total)
 redis.call('RPUSH', KEYS[7], notice)
