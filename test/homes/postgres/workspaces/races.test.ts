@@ -362,7 +362,8 @@ it('looks for ready tasks once after an outage, however long it was', async () =
     vi.useRealTimers();
     await own.close();
     expect(await waiting).toBeNull();
-    expect(looks.mock.calls.length).toBeLessThan(4);
+    // The other servers of this suite look too.
+    expect(looks.mock.contexts.filter((waiters) => waiters === own.port.waiters).length).toBeLessThan(4);
   } finally {
     looks.mockRestore();
     vi.useRealTimers();
