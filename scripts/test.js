@@ -17,6 +17,7 @@ const programs = [
   { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
   { commands: ['haproxy'], packages: ['haproxy'], word: 'haproxy' },
   { commands: ['nginx'], packages: ['nginx-light'], word: 'nginx' },
+  { commands: ['pgbouncer'], packages: ['pgbouncer'], word: 'pgbouncer' },
   { commands: ['strace'], packages: ['strace'], word: 'strace' },
   { commands: ['curl'], packages: ['curl'], word: 'curl' },
   { commands: ['openssl'], packages: ['openssl'], word: 'openssl' },

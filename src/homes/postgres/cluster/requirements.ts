@@ -81,10 +81,17 @@ async function whenThere<T>(
 
 async function checkPostgres(sql: PostgresSql, move: MoveRole | undefined): Promise<void> {
   const sentMs = Date.now();
-  const [server] = await query<{ version: string; standby: boolean; read_only: string; now_ms: string }>(
+  const [server] = await query<{
+    version: string;
+    standby: boolean;
+    read_only: string;
+    isolation: string;
+    now_ms: string;
+  }>(
     sql,
     `SELECT current_setting('server_version_num') AS version, pg_is_in_recovery() AS standby,
       current_setting('default_transaction_read_only') AS read_only,
+      current_setting('default_transaction_isolation') AS isolation,
       ${clockSql} AS now_ms`,
   );
   const version = Math.floor(Number(server?.version ?? 0) / 10_000);
@@ -97,6 +104,11 @@ async function checkPostgres(sql: PostgresSql, move: MoveRole | undefined): Prom
   if (server?.standby === true || (server?.read_only === 'on' && move !== 'from'))
     throw new StoaError('unsupported', 'The database is read-only: a standby, or set to read-only.', {
       fix: 'Use the URL of the primary server.',
+    });
+  // The server asks for it when it connects, but a pooler may ignore that.
+  if (server?.isolation !== 'read committed')
+    throw new StoaError('invalid_config', `Transactions in PostgreSQL are "${server?.isolation}" here.`, {
+      fix: "Set the role of Stoa to it: ALTER ROLE … SET default_transaction_isolation = 'read committed'.",
     });
   checkClock({ sentMs, databaseMs: Number(server?.now_ms), answeredMs: Date.now() });
 }

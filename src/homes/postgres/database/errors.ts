@@ -75,6 +75,12 @@ export function postgresError(error: unknown): unknown {
   // Errors of the driver have a code. The others are errors of the transaction's body.
   if (code === '') return error;
   if (code === '25006') return readOnlyDatabase(error);
+  if (code === '08P01' && messageOf(error).includes('startup parameter'))
+    return new StoaError(
+      'invalid_config',
+      `The program between this server and PostgreSQL refuses the connection: ${messageOf(error)}.`,
+      { fix: 'Set ignore_startup_parameters of PgBouncer, as docs/cluster.md says.', cause: error },
+    );
   if (unavailableCodes.test(code)) {
     return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
       fix: 'Check that the server runs and can be reached.',

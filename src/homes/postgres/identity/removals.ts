@@ -3,6 +3,8 @@
  * and how a server knows that it receives these notices.
  */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoaError } from '../../../core/errors.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import type { PostgresSql } from '../database/connection.js';
@@ -34,6 +36,9 @@ const idsPerNotice = 300;
 const beatWord = 'beat';
 const beatEveryMs = 400;
 const silentMsMax = 1_000;
+/** At the start a server waits for its first beat. It arrives within milliseconds, or never. */
+const firstBeatMsMax = 10_000;
+const firstBeatEveryMs = 20;
 
 export interface RemovalsOptions {
   readonly sql: PostgresSql;
@@ -77,8 +82,21 @@ export class Removals {
         this.#isListening = true;
       },
     );
-    await this.#beating.runNow();
+    await this.#hearFirst();
     this.#beating.start();
+  }
+
+  /** A pooler that gives a connection to others after each transaction passes no notices on. */
+  async #hearFirst(): Promise<void> {
+    for (const startedMs = performance.now(); this.#heardMs < 0; await sleep(firstBeatEveryMs)) {
+      if (performance.now() - startedMs > firstBeatMsMax)
+        throw new StoaError(
+          'unsupported',
+          `PostgreSQL sends its notices to this server, but none arrived within ${firstBeatMsMax / 1_000} s.`,
+          { fix: 'A PgBouncer in between must use session pooling: pool_mode = session.' },
+        );
+      await this.#beat();
+    }
   }
 
   /** Tokens and agents in memory count only while this is true. */
