@@ -3,12 +3,12 @@ import { expect, it } from 'vitest';
 import { useProgram } from '../cli/program.js';
 
 const { up, path } = useProgram();
-const documents = 16;
+const documents = 5;
 const requestsAtOnce = 40;
 const valueBytes = 1_000_000;
 
-it('forty pages of 16 MB at once do not fill the memory of the server', async () => {
-  const server = await up(path('data'), [], { NODE_OPTIONS: '--max-old-space-size=450' });
+it('forty pages of 5 MB at once do not fill the memory of the server', async () => {
+  const server = await up(path('data'), [], { NODE_OPTIONS: '--max-old-space-size=200' });
   const headers = { authorization: `Bearer ${server.token}`, 'stoa-user': 'alice' };
   const ask = async (method: string, target: string, body?: unknown): Promise<number> => {
     const response = await fetch(server.url + target, {
