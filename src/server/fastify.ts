@@ -56,6 +56,8 @@ export function openFastify({
     forceCloseConnections: 'idle',
     // Requests that arrive during a stop are answered by the pipeline.
     return503OnClosing: false,
+    // Each route of a GET takes HEAD too (`pipeline.ts`). Fastify would make a second route of each of them.
+    exposeHeadRoutes: false,
     routerOptions: { maxParamLength: limits.pathSegmentCharactersMax },
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     clientErrorHandler: clientErrorAnswer(limits),

@@ -84,7 +84,7 @@ export function addRoute(
     done();
   };
   app.route({
-    method: route.method,
+    method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     bodyLimit: services.stoa.limits[route.bodyLimit],
     config: { route, group },

@@ -140,12 +140,20 @@ test.each([
   expect(reply.headers.get('request-id')).toBeTruthy();
 });
 
-test('HEAD answers like GET, without the body', async () => {
-  const reply = await running.ask('HEAD', '/livez');
-  expect(reply.status).toBe(200);
-  expect(reply.text).toBe('');
-  expect(reply.headers.get('content-length')).toBe('15');
-});
+test.each(['/livez', '/reference', '/v1/export'])(
+  'HEAD of %s answers like GET, without the body',
+  async (path) => {
+    const [head, get] = [
+      await running.ask('HEAD', path, { as: running.operator }),
+      await running.ask('GET', path, { as: running.operator }),
+    ];
+    expect(get.text).not.toBe('');
+    expect(head.text).toBe('');
+    expect(head.status).toBe(200);
+    for (const name of ['content-type', 'content-length', 'x-content-type-options'])
+      expect(head.headers.get(name)).toBe(get.headers.get(name));
+  },
+);
 
 test.each([
   ['PUT', '/v1/data/default/k', 'body.value'],
