@@ -1,6 +1,7 @@
 /** How long until `stoa up` answers, against the time that Node itself takes. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { type Bench, byTurns } from './frame.js';
@@ -12,6 +13,8 @@ export const startupBench: Bench = {
   name: 'startup',
   run: async (directory) => {
     const data = join(directory, 'data');
+    // A directory of an earlier run may have a format that the program no longer reads.
+    await rm(data, { recursive: true, force: true });
     await firstAnswerMs(data);
     const times = await byTurns(7, () => firstAnswerMs(data), nodeMs);
     return [
