@@ -17,15 +17,16 @@ export class TurnTime {
   run<Result>(work: () => Result): Result | Promise<Awaited<Result>> {
     if (this.#usedMs < turnMs && this.#waiting.length === 0) return this.#spend(work);
     return new Promise<Result>((resolve, reject) => {
-      this.#waiting.push(
-        AsyncResource.bind(() => {
-          try {
-            resolve(this.#spend(work));
-          } catch (error) {
-            reject(error);
-          }
-        }),
-      );
+      // The spans of a later turn belong to the same request. `AsyncResource.bind` does the same and takes 8 µs longer.
+      const request = new AsyncResource('StoaTurn');
+      const settle = () => {
+        try {
+          resolve(this.#spend(work));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#waiting.push(() => request.runInAsyncScope(settle));
     }) as Promise<Awaited<Result>>; // A promise that is resolved with a promise has its result.
   }
 
