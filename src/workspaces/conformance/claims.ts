@@ -208,6 +208,24 @@ export function claimTests(
       ]);
     });
 
+    it('claims that were renewed together can still be renewed, completed and taken back', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const holder = userCaller('ada', { agent: 'busy' });
+      await makeTasks(service, ada, sessionId, 3);
+      const claims = [1, 2, 3].map(() => service.claimTask(holder, projectId));
+      const [one, other, left] = (await Promise.all(claims)).map((claim) => ({
+        id: claim!.task.id,
+        fence: claim!.lease.fence,
+      }));
+      await service.renewClaims(holder);
+      await service.heartbeatTask(holder, one!.id, { fence: one!.fence });
+      const done = await service.completeTask(holder, other!.id, { fence: other!.fence });
+      expect(done).toMatchObject({ status: 'completed' });
+      bench.pass(61);
+      await bench.sweep();
+      expect(await service.getTask(ada, left!.id)).toMatchObject({ status: 'pending', attempts: 1 });
+    });
+
     it('a lease lasts as long as the claim requests', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);

@@ -179,10 +179,13 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
   return rows.length;
 }
 
-/** Renews all living claims of a holder in one statement. */
+/**
+ * Renews all living claims of a holder in one statement. `put_lease` compares the time of the renewal with what was read,
+ * which has milliseconds.
+ */
 export async function renewClaims(work: WorkspacesWork, ownerId: string, holder: string): Promise<null> {
   await work.rows(
-    `UPDATE workspaces.leases l SET renewed_at = ${work.clockSql},
+    `UPDATE workspaces.leases l SET renewed_at = date_trunc('milliseconds', ${work.clockSql}),
         expires_at = ${work.clockSql} + l.lease_seconds * interval '1 second'
       FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.claimed_by = $2 AND ${held}
         AND l.owner_id = t.owner_id AND l.task_id = t.id AND l.holder = $2 AND l.expires_at > ${work.clockSql}`,
