@@ -75,11 +75,14 @@ export async function hasDependants(work: WorkspacesWork, owner: string, taskId:
   return found.length > 0;
 }
 
-/** Locks the task, so that it cannot end until this transaction ends. */
+/**
+ * The task is not locked. A write that ends it after this read settles its dependants itself, or notes the rest of them
+ * again: that note waits for the one whose step reads this.
+ */
 export async function canComplete(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
   const found = await work.rows(
     `SELECT 1 FROM workspaces.tasks
-      WHERE owner_id = $1 AND id = $2 AND status NOT IN ('failed', 'cancelled') FOR SHARE`,
+      WHERE owner_id = $1 AND id = $2 AND status NOT IN ('failed', 'cancelled')`,
     [owner, taskId],
   );
   return found.length > 0;
