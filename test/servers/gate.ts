@@ -24,6 +24,8 @@ export interface GateOptions {
   rewrite?: (answer: Buffer) => Buffer;
   /** What the client sends, and all that follows it on the connection, waits for the promise. */
   hold?: (sent: Buffer) => Promise<void> | undefined;
+  /** The same for what the server sends. `sent` is the beginning of what the client has sent on the connection. */
+  holdAnswer?: (answer: Buffer, sent: string) => Promise<void> | undefined;
 }
 
 /** Text that is remembered of a client, for `silence`. */
@@ -31,7 +33,7 @@ const sentTextMax = 100_000;
 
 export async function startGate(
   url: string,
-  { rewrite = (answer) => answer, hold = () => undefined }: GateOptions = {},
+  { rewrite = (answer) => answer, hold = () => undefined, holdAnswer = () => undefined }: GateOptions = {},
 ): Promise<Gate> {
   const target = new URL(url);
   const sockets = new Map<Socket, { text: string }>();
@@ -53,15 +55,12 @@ export async function startGate(
       }
       inside.on('data', (chunk) => {
         if (sent.text.length < sentTextMax) sent.text += chunk.toString('latin1');
-        const held = hold(Buffer.from(chunk));
-        if (held === undefined) return void outside.write(chunk);
-        inside.pause();
-        void held.then(() => {
-          outside.write(chunk);
-          inside.resume();
-        });
+        passOn(chunk, [inside, outside], hold(Buffer.from(chunk)));
       });
-      outside.on('data', (chunk) => inside.write(rewrite(Buffer.from(chunk))));
+      outside.on('data', (chunk) => {
+        const answer = rewrite(Buffer.from(chunk));
+        passOn(answer, [outside, inside], holdAnswer(answer, sent.text));
+      });
       if (isSilent) for (const socket of [inside, outside]) socket.pause();
     });
   let server = newServer();
@@ -100,4 +99,13 @@ export async function startGate(
         for (const socket of sockets.keys()) socket.destroy();
       }),
   };
+}
+
+function passOn(chunk: Buffer, [from, to]: readonly [Socket, Socket], held: Promise<void> | undefined): void {
+  if (held === undefined) return void to.write(chunk);
+  from.pause();
+  void held.then(() => {
+    to.write(chunk);
+    from.resume();
+  });
 }

@@ -14,10 +14,12 @@ import type { HaltingServer } from '../../../servers/child.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedKeys, emptyPostgres } from '../../../servers/shared.js';
-import { eventually } from '../../../until.js';
+import { eventually, until } from '../../../until.js';
 
 const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
+/** Longer than a server trusts a sign of life. */
+const lateMs = 2_000;
 let redis: HaltingServer;
 let url: string;
 let gate: Gate;
@@ -30,14 +32,6 @@ beforeAll(async () => {
   await noteServer(redis.describe);
   ({ url } = await emptyPostgres());
   gate = await startGate(url);
-  const open = (postgres: string): Promise<MessagingServer> =>
-    MessagingServer.open({
-      limits: roomy,
-      postgres,
-      redis: redis.url,
-      secretKeys: sharedKeys,
-      onError: () => undefined,
-    });
   here = await open(gate.url);
   there = await open(url);
   place = await makePlace(there.stoa);
@@ -51,6 +45,16 @@ afterAll(async () => {
   await gate?.close();
   await redis?.stop();
 });
+
+function open(postgres: string): Promise<MessagingServer> {
+  return MessagingServer.open({
+    limits: roomy,
+    postgres,
+    redis: redis.url,
+    secretKeys: sharedKeys,
+    onError: () => undefined,
+  });
+}
 
 async function makePlace({ workspaces, messaging }: Stoa): Promise<typeof place> {
   const { id } = await workspaces.createWorkspace(operator, { name: 'w' });
@@ -134,6 +138,50 @@ describe('a write whose token was revoked after its request came in', () => {
     );
     expect((await there.stoa.data.listKeys(operator, 'shared')).items).toHaveLength(10);
   });
+});
+
+it('a write whose token was revoked is refused alone among those that share its transaction', async () => {
+  const { token_id: tokenId } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+  const [late, good] = [await revokedCaller(), { ...(await revokedCaller()), tokenId, agent: 'good' }];
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, at) =>
+      here.stoa.workspaces.createTask(at % 2 === 0 ? late : good, place.session, { command: 'shared' }),
+    ),
+  );
+  expect(outcomes.map(({ status }) => status)).toEqual(
+    outcomes.map((_, at) => (at % 2 === 0 ? 'rejected' : 'fulfilled')),
+  );
+  for (const outcome of outcomes)
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject(gone);
+  expect(await there.stoa.workspaces.listReadyTasks(operator, place.project)).toMatchObject({
+    items: { length: 10 },
+  });
+});
+
+it('a read trusts no cached token while the notices of other servers arrive late', async () => {
+  let [isLate, passed] = [false, 0];
+  const late = await startGate(url, {
+    holdAnswer: (_answer, sent) => {
+      if (!isLate || !/listen "stoa_tokens_removed"/i.test(sent)) return undefined;
+      return new Promise((resolve) => setTimeout(resolve, lateMs)).then(() => void (passed += 1));
+    },
+  });
+  const server = await open(late.url);
+  try {
+    const { token, token_id } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+    const get = async (): Promise<number> =>
+      (await server.ask('GET', '/v1/data/n/there', { headers: { authorization: `Bearer ${token}` } })).status;
+    expect(await get()).toBe(200);
+    isLate = true;
+    await until(() => passed > 2);
+    await get();
+    await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', token_id);
+    expect(await get()).toBe(401);
+  } finally {
+    isLate = false;
+    await server.close();
+    await late.close();
+  }
 });
 
 it('writes are refused at once, and reads within a second, while notices of other servers do not arrive', async () => {

@@ -114,6 +114,17 @@ it('a fault after the commit is reported, and does not fail a write that is stor
   }
 });
 
+it('a write that is refused after it has written undoes those that share its transaction', async () => {
+  const write = (fence: number, refusal?: StoaError) => async (work: Work) => {
+    await work.rows('INSERT INTO test_leases VALUES ($1)', [fence]);
+    if (refusal !== undefined) throw refusal;
+  };
+  const refusal = new StoaError('conflict', 'Refused after a statement.');
+  const together = [write(7), write(8, refusal)].map((run) => ({ caller: ada, run }));
+  await expect(opened.base.writer.transactTogether(together)).rejects.toBe(refusal);
+  expect(await query(sql, 'SELECT fence FROM test_leases')).toEqual([{ fence: 1 }]);
+});
+
 it('a repeat gets its answer although the lease has passed on since', async () => {
   const options = { idempotency: key('passed on') };
   const first = await data.set(fenced, 'n', 'repeated', 1, options);
@@ -199,6 +210,20 @@ it('answers whose time is over go in small steps', async () => {
     ]);
   await opened.base.writer.sweep();
   expect(await kept()).toEqual([{ kept: 0 }]);
+});
+
+it('a server whose work has failed takes only a turn that the others have left free', async () => {
+  await takeTurn(sql, 'failing', 60_000);
+  const pass = (seconds: number): Promise<unknown> =>
+    query(
+      sql,
+      `UPDATE sweep_turns SET taken_at = taken_at - interval '${seconds} seconds' WHERE name = 'failing'`,
+    );
+  await pass(61);
+  expect(await takeTurn(sql, 'failing', 60_000, true)).toBe(false);
+  expect(await takeTurn(sql, 'failing', 60_000)).toBe(true);
+  await pass(121);
+  expect(await takeTurn(sql, 'failing', 60_000, true)).toBe(true);
 });
 
 it('of many servers one has the turn to sweep in each interval', async () => {
