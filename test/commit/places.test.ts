@@ -92,4 +92,36 @@ describe.each(
       );
     }
   });
+
+  it('a repeat without a key is a new commit, and a claim check refuses it', async () => {
+    const { project_id: projectId } = await stoa.workspaces.getSession(ada, sessionId);
+    await stoa.workspaces.createTask(ada, sessionId, { command: 'done once', priority: 1 });
+    const claim = await stoa.workspaces.claimTask(ada, projectId);
+    const [task_id, fence] = [claim?.task.id ?? '', claim?.lease.fence ?? 0];
+    const operations: CommitInput['operations'] = [
+      { op: 'task.complete', task_id, fence, output: 'done' },
+      { op: 'task.create', session_id: sessionId, command: 'what follows' },
+    ];
+    const following = async (): Promise<number> => {
+      const { items } = await stoa.workspaces.listSessionTasks(ada, sessionId, { limit: 100 });
+      return items.filter(({ command }) => command === 'what follows').length;
+    };
+    const idempotency = { scope: 'ada', key: `done ${task_id}`, fingerprint: 'f', seconds: 60 };
+    const first = await stoa.commit.commit(ada, { operations }, idempotency);
+    expect(first).toMatchObject({ ok: true, results: [{ status: 'completed' }, {}] });
+    expect(await stoa.commit.commit(ada, { operations }, idempotency)).toMatchObject({ ok: true });
+    expect(await following()).toBe(1);
+    const version = (await stoa.workspaces.getTask(ada, task_id)).version;
+    expect(await stoa.commit.commit(ada, { operations })).toMatchObject({
+      ok: true,
+      results: [{ status: 'completed', version }, {}],
+    });
+    expect(await following()).toBe(2);
+    const checks = [{ check: 'claim' as const, task_id, fence }];
+    expect(await stoa.commit.commit(ada, { checks, operations })).toMatchObject({
+      ok: false,
+      failed: { check: 0, code: 'fenced' },
+    });
+    expect(await following()).toBe(2);
+  });
 });
