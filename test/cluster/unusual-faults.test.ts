@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { type RunningServer, useProgram } from '../cli/program.js';
 import type { HaltingServer } from '../servers/child.js';
+import { startGate } from '../servers/gate.js';
 import { start as startPostgres } from '../servers/postgres.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer } from '../servers/shared.js';
@@ -37,8 +38,8 @@ afterAll(async () => {
   await database?.stop();
 });
 
-function up(): Promise<RunningServer> {
-  return program.up(program.path('none'), ['--postgres', database.url, '--redis', redis.url], environment);
+function up(url = database.url): Promise<RunningServer> {
+  return program.up(program.path('none'), ['--postgres', url, '--redis', redis.url], environment);
 }
 
 function clientOf({ url }: RunningServer, itsToken = token): Stoa {
@@ -70,6 +71,50 @@ it('while a server is frozen the others number the feed, and afterwards it accep
   }
   await expect(reader.data('n').get('before')).rejects.toMatchObject({ status: 401 });
   await expect(reader.data('n').set('after', 1)).rejects.toMatchObject({ status: 401 });
+});
+
+it('while a server is frozen inside a write the others go on, and their writes of its rows are accepted later', async () => {
+  const other = clientOf(servers[1]).data('frozen');
+  for (let round = 0; round < 2; round += 1) await other.set('locked', 'before');
+  const ended = new AbortController();
+  const isEnded = new Promise<void>((resolve) => ended.signal.addEventListener('abort', () => resolve()));
+  let holds = false;
+  const gate = await startGate(database.url, {
+    hold: (sent) => (holds && sent.includes('commit\0') ? isEnded : undefined),
+  });
+  const sql = postgres(database.url, { max: 1 });
+  const frozen = await up(gate.url);
+  try {
+    holds = true;
+    const unknown = clientOf(frozen)
+      .data('frozen')
+      .update('locked', () => 'unknown');
+    const outcome = Promise.allSettled([unknown]);
+    // Its statements are done, and its commit is not.
+    await vi.waitFor(
+      async () =>
+        expect(
+          await sql`SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' AND query ~ 'INTO feed.incoming'`,
+        ).not.toHaveLength(0),
+      patience,
+    );
+    process.kill(frozen.pid, 'SIGSTOP');
+    const written: string[] = [];
+    const set = (key: string): Promise<unknown> => other.set(key, 'after').then(() => written.push(key));
+    const all = Array.from({ length: 20 }, (_, at) => [set('locked'), set(`free ${at}`)]).flat();
+    await Promise.all(all);
+    // None of the others waited for the row that is locked.
+    expect(written.indexOf('locked')).toBe(20);
+    process.kill(frozen.pid, 'SIGCONT');
+    expect(await outcome).toMatchObject([{ status: 'rejected' }]);
+    expect(await other.get('locked')).toBe('after');
+  } finally {
+    process.kill(frozen.pid, 'SIGCONT');
+    ended.abort();
+    await frozen.end('SIGKILL');
+    await sql.end();
+    await gate.close();
+  }
 });
 
 it('an emptied Redis loses messages and nothing else', async () => {

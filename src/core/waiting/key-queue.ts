@@ -25,6 +25,11 @@ export class KeyQueue {
     }
   }
 
+  /** Whether work on one of the keys has not ended. */
+  has(ids: readonly string[]): boolean {
+    return ids.some((id) => this.#tails.has(id));
+  }
+
   /** Resolves when all work that was given so far has ended. */
   async ended(): Promise<void> {
     await Promise.allSettled(this.#tails.values());

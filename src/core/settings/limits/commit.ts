@@ -8,9 +8,9 @@ export const commitLimits = {
     about: 'Bytes of all values that the increments and appends of one commit change.',
   },
   commitIdleSecondsMax: {
-    default: 60,
+    default: 15,
     about:
-      'Seconds that a commit in PostgreSQL may be idle inside its transaction before the database ends it.',
+      'Seconds that a write in PostgreSQL may be idle inside its transaction before the database ends it and frees its locks.',
   },
   commitDeliveryWaitSeconds: {
     default: 3,

@@ -29,6 +29,11 @@ export function isLostRace(error: unknown): boolean {
   return error instanceof TryAgain || /^40(001|P01)$/.test(causeCodeOf(error));
 }
 
+/** The statement waited too long for a lock (`lock_timeout`). */
+export function isLockTimeout(error: unknown): boolean {
+  return causeCodeOf(error) === '55P03';
+}
+
 /** Faults of the database belong to no step of a write: they are tried again, or end the request. */
 const databaseFaults: ReadonlySet<string> = new Set([
   'engine',

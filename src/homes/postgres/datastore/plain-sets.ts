@@ -13,10 +13,12 @@ import { timeOfMs } from '../../../datastore/documents/times.js';
 import { tokenRemovedError } from '../../../identity/tokens.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
+import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import { shareLocksCte } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
-import { isConcurrency } from '../database/errors.js';
+import { isConcurrency, isLockTimeout } from '../database/errors.js';
 import { tokenIsLive } from '../identity/token-check.js';
+import { groupLockWaitMs } from '../write/group.js';
 import { recordAgents } from './agents.js';
 import { namespaceNameSql } from './namespace-name.js';
 import { valuesList } from './sql.js';
@@ -36,6 +38,9 @@ interface PlainSet {
 /** The sets of one caller that are written all or none. */
 type Unit = readonly PlainSet[];
 
+/** What became of a unit: a promise if it is written alone. */
+type Written = WriteResult[] | Error | Promise<WriteResult[]>;
+
 /** PostgreSQL writes two groups of this size at the same time faster than one group of twice the size. */
 const writesGroupedMax = 32;
 const attemptsMax = 10;
@@ -52,8 +57,10 @@ export class PlainSets {
     run: (units) => this.#writeGroup(units),
     itemsMax: writesGroupedMax,
     groupsMax: 3,
-    namesOf: (unit) => unit.map(({ scope, write }) => nameOf(scope, write.key)),
+    namesOf,
   });
+  /** Sets of documents that another transaction keeps locked: for each document, one of them has a connection. */
+  readonly #alone = new KeyQueue();
 
   constructor(sql: PostgresSql, nowMs: () => number) {
     this.#sql = sql;
@@ -64,34 +71,53 @@ export class PlainSets {
   async write(tokenId: string | null, all: readonly ScopeWrites[]): Promise<WriteResult[][]> {
     const unit = all.flatMap(({ scope, writes }) => writes.map((write) => ({ scope, write, tokenId })));
     // A large unit would delay the small ones that wait for a group.
-    const results =
-      unit.length > writesGroupedMax ? await this.#writeLarge(unit) : await this.#grouped.add(unit);
+    const isLarge = unit.length > writesGroupedMax;
+    const results = isLarge ? await this.#writeAlone(unit) : await this.#grouped.add(unit);
     return partsOf(
       results,
       all.map(({ writes }) => writes.length),
     );
   }
 
-  async #writeLarge(unit: Unit): Promise<WriteResult[]> {
-    const results = wholeOrRefusal(await this.#upsert(unit));
-    if (results instanceof StoaError) throw results;
-    return results;
+  /** Waits for locks as long as a statement may take. */
+  #writeAlone(unit: Unit): Promise<WriteResult[]> {
+    return this.#alone.runAll(namesOf(unit), async () => {
+      const results = wholeOrRefusal(await this.#upsert(unit));
+      if (results instanceof StoaError) throw results;
+      return results;
+    });
   }
 
-  /** Independent units in one statement. If the statement fails, each unit gets its own. */
-  async #writeGroup(units: readonly Unit[]): Promise<(WriteResult[] | Error)[]> {
+  /** The next group does not wait for units that are written alone. */
+  async #writeGroup(units: readonly Unit[]): Promise<Written[]> {
+    const alone = units.map((unit) => {
+      const written = this.#alone.has(namesOf(unit)) ? this.#writeAlone(unit) : undefined;
+      // The caller gets the failure too, a moment later.
+      written?.catch(() => undefined);
+      return written;
+    });
+    const together = await this.#writeTogether(units.filter((_, index) => alone[index] === undefined));
+    // In the order of the units.
+    return alone.map((written) => written ?? (together.shift() as Written));
+  }
+
+  /**
+   * Independent units in one statement. If the statement fails, each unit gets its own: one of them may have to wait
+   * for a document that a slow or hanging server has locked.
+   */
+  async #writeTogether(units: readonly Unit[]): Promise<Written[]> {
+    if (units.length === 0) return [];
     try {
-      const results = await this.#upsert(units.flat());
+      const results = await this.#upsert(units.flat(), groupLockWaitMs);
       return partsOf(
         results,
         units.map(({ length }) => length),
       ).map(wholeOrRefusal);
     } catch (error) {
-      if (units.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable'))
-        throw error;
-      return Promise.all(
-        units.map((unit) => this.#upsert(unit).then(wholeOrRefusal, (failure: Error) => failure)),
-      );
+      if (!(error instanceof Error)) throw error;
+      const isUnknown = error instanceof StoaError && error.code === 'backend_unavailable';
+      if (isUnknown || (units.length === 1 && !isLockTimeout(error))) return units.map(() => error);
+      return units.map((unit) => this.#writeAlone(unit));
     }
   }
 
@@ -99,7 +125,7 @@ export class PlainSets {
    * `mergeDocument` in SQL. Rows are in the order of their keys, so that two statements cannot deadlock. A
    * write whose token was revoked or has expired is not written; its result is the refusal.
    */
-  async #upsert(writes: readonly PlainSet[]): Promise<(WriteResult | StoaError)[]> {
+  async #upsert(writes: readonly PlainSet[], lockWaitMs = 0): Promise<(WriteResult | StoaError)[]> {
     const now = timeOfMs(this.#nowMs());
     const ordered = writes.toSorted((a, b) =>
       compareCodePoints(nameOf(a.scope, a.write.key), nameOf(b.scope, b.write.key)),
@@ -121,7 +147,7 @@ export class PlainSets {
     const rows = await withoutDeadlock(() =>
       query<{ userId: string; namespace: string; key: string; version: string }>(
         this.#sql,
-        upsertStatement(ordered.length, hasTokens),
+        upsertStatement(ordered.length, hasTokens, lockWaitMs),
         parameters,
       ),
     );
@@ -150,9 +176,10 @@ export class PlainSets {
 
 /**
  * The feed row is selected from the changed rows, so its order number is drawn when all of them are locked.
- * The change is a parameter, except for the version, which only the statement knows.
+ * The change is a parameter, except for the version, which only the statement knows. The longest wait for a lock is set
+ * first, for this statement only; 0 removes the limit.
  */
-function upsertStatement(rows: number, hasTokens: boolean): string {
+function upsertStatement(rows: number, hasTokens: boolean, lockWaitMs: number): string {
   const types = ['text', 'text', 'text', 'text', 'json', 'text', 'timestamptz', 'timestamptz', 'jsonb'];
   const columns = '_id, u, n, k, value, agent, now, expires, change';
   const given = hasTokens
@@ -160,7 +187,8 @@ function upsertStatement(rows: number, hasTokens: boolean): string {
     given AS (SELECT ${columns} FROM all_given WHERE token IS NULL OR ${tokenIsLive('token', 'now')})`
     : `given (${columns}) AS (VALUES ${valuesList(rows, types)})`;
   return `WITH ${given},
-    ${shareLocksCte('held', 'namespaceDocuments', namespaceNameSql('u', 'n'), 'given')},
+    waiting AS MATERIALIZED (SELECT set_config('lock_timeout', '${lockWaitMs}', true)),
+    ${shareLocksCte('held', 'namespaceDocuments', namespaceNameSql('u', 'n'), 'waiting CROSS JOIN given')},
     changed AS (
       INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value,
           "createdByAgent", "updatedByAgent", "lastAccessedByAgent",
@@ -217,6 +245,10 @@ async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
       if (attempt === attemptsMax || !isConcurrency(error)) throw error;
     }
   }
+}
+
+function namesOf(unit: Unit): string[] {
+  return unit.map(({ scope, write }) => nameOf(scope, write.key));
 }
 
 /** Names cannot contain control characters, so a line break separates them safely. */

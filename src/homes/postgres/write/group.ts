@@ -23,6 +23,12 @@ export interface GroupedWritesOptions<Item, Result> {
   readonly nameOf?: (item: Item) => string;
 }
 
+/**
+ * One write of a group may wait for a row that a slow write has locked. Then each write runs alone, and the
+ * others continue.
+ */
+export const groupLockWaitMs = 1_000;
+
 const writesMax = 32;
 /** While a group waits for the disk, the next one can run. */
 const groupsMax = 2;

@@ -22,7 +22,7 @@ import {
 } from './kept-answers.js';
 import { hasSharedRows, lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
-import { awaitAll, runTogether } from './group.js';
+import { awaitAll, groupLockWaitMs, runTogether } from './group.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
 import { type CallerAgents, type CheckFence, type KeyedWrite, SharedWork, Work } from './work.js';
 import { actingAgent } from '../../../registry/recent-agents.js';
@@ -46,11 +46,6 @@ export interface PostgresWriterOptions {
 }
 
 const sweepIntervalMs = 60_000;
-/**
- * One write of a group may wait for a row that a slow write has locked. Then each write runs alone, and the
- * others continue.
- */
-const groupLockWaitMs = 1_000;
 
 /** The one way to write of a home: it is made once, and all domains share it. */
 export class PostgresWriter implements Writer {

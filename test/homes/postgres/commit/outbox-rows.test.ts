@@ -15,9 +15,11 @@ import { until } from '../../../until.js';
 
 describe('the rows of the outbox', () => {
   let sql: PostgresSql;
+  let url: URL;
 
   beforeEach(async () => {
-    sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 2 });
+    url = new URL((await sharedPostgres()).url);
+    sql = await openPostgres(url, { connectionsMax: 2 });
   });
   afterEach(() => sql.end());
 
@@ -88,6 +90,27 @@ describe('the rows of the outbox', () => {
         ]),
       ),
     );
+  });
+
+  it('is emptied although messaging is too slow for all of it in one transaction', async () => {
+    const limits = limitsWith({ commitIdleSecondsMax: 1 });
+    const pool = await openPostgres(url, { connectionsMax: 2, idleTransactionSecondsMax: 1 });
+    const port = {
+      deliver: async () => {
+        await new Promise((resolve) => setTimeout(resolve, 60));
+        return { id: randomUUID(), tsMs: 1 };
+      },
+    };
+    const outbox = new CommitOutbox({ sql: pool, port, limits, onError: () => undefined });
+    const message = { to: randomUUID(), from: randomUUID(), body: 'b', proof: null, serverSigned: false };
+    await sql.begin(async (tx) => {
+      for (let made = 0; made < 30; made += 1)
+        await outbox.add(tx, 'ada', { delivery: randomUUID(), message }, false);
+    });
+    await outbox.sweep();
+    expect(await outbox.facts()).toMatchObject({ waiting: 0, undeliverable: 0 });
+    await outbox.close();
+    await pool.end();
   });
 
   it('gives up after the configured time, and deletes old rows', async () => {

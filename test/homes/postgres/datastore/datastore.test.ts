@@ -279,3 +279,31 @@ test('a clear waits for a document of an open transaction, and deletes it with i
   await data.set(operatorCaller(user), 'notes', 'new', 1);
   expect((await data.listNamespaces(late)).items).toMatchObject([{ count: 1, agents: [] }]);
 });
+
+test('sets of documents that others keep locked delay no other set, and hold one connection for each document', async () => {
+  const data = await open();
+  const locked = ['a', 'b', 'c', 'd'];
+  for (const key of [...locked, 'free']) await data.set(caller, 'locked', key, 'before');
+  const waiting = (): Promise<unknown[]> =>
+    sql.unsafe(
+      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    );
+  const { sets } = await sql.begin(async (tx) => {
+    await tx`SELECT FROM agent_data_store WHERE namespace = 'locked' AND key = ANY(${locked}) FOR UPDATE`;
+    const started = Array.from({ length: 10 }, (_, round) =>
+      locked.map((key) => data.set(caller, 'locked', key, round)),
+    ).flat();
+    for (let round = 0; round < 3; round += 1) {
+      await data.set(caller, 'locked', 'free', round);
+      await data.set(caller, 'locked', `new ${round}`, round);
+    }
+    await eventually(async () => expect(await waiting()).toHaveLength(locked.length));
+    started.push(data.set(caller, 'locked', 'a', 'last'));
+    await data.set(caller, 'locked', 'free', 'meanwhile');
+    expect(await waiting()).toHaveLength(locked.length);
+    return { sets: Promise.all(started) };
+  });
+  expect(await sets).toHaveLength(41);
+  expect(await data.get(caller, 'locked', 'a')).toBe('last');
+  expect((await data.getEntry(caller, 'locked', 'b'))?.version).toBe(11);
+});
