@@ -55,7 +55,8 @@ export async function startGate(
       }
       inside.on('data', (chunk) => {
         if (sent.text.length < sentTextMax) sent.text += chunk.toString('latin1');
-        passOn(chunk, [inside, outside], hold(Buffer.from(chunk)));
+        const sending = Buffer.from(chunk);
+        passOn(sending, [inside, outside], hold(sending));
       });
       outside.on('data', (chunk) => {
         const answer = rewrite(Buffer.from(chunk));

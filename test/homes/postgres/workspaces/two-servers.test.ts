@@ -30,7 +30,7 @@ it('a claim that is renewed at one server while another takes it back stays with
   const [renewed, ended] = [new EventEmitter(), new EventEmitter()];
   const [isRenewed, isEnded] = [once(renewed, 'now'), once(ended, 'now')];
   const renewing = here.base.writer.transact(async (work) => {
-    for (const step of postgresSteps([here.port.renewClaims('ada', 'scout')])) await step.run(work);
+    for (const step of postgresSteps([here.port.renewClaims('ada', 'scout', '')])) await step.run(work);
     renewed.emit('now');
     await isEnded;
   });
