@@ -3,6 +3,7 @@
  * transaction.
  */
 import type { Caller } from '../../../core/caller.js';
+import { StoaError } from '../../../core/errors.js';
 import type { Idempotency } from '../../../core/idempotency/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
 import { type PostgresSql, query } from '../database/connection.js';
@@ -192,7 +193,11 @@ export class PostgresWriter implements Writer {
           throw error;
         }
       },
-    );
+    ).catch(async (error: unknown) => {
+      // The commit itself was refused. If the connection was lost, the write may be stored.
+      if (!isUnavailable(error)) await last?.runAfterRollback();
+      throw error;
+    });
     if (work.hasChanges) onCommitted();
     await work.runAfterCommit(this.#onActError);
     return result;
@@ -252,6 +257,10 @@ export class PostgresWriter implements Writer {
     await work.finish();
     return results;
   }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof StoaError && error.code === 'backend_unavailable';
 }
 
 function aloneOf(

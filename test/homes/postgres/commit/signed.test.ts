@@ -15,6 +15,34 @@ import { ada, saidIn, useServers } from './fixture.js';
 
 const { open } = useServers();
 
+/** The first insert into the table fails: at once, or when its transaction commits. */
+async function failFirst(
+  url: string,
+  table: string,
+  at: 'at once' | 'at the commit',
+  code: string,
+): Promise<void> {
+  const database = await openPostgres(new URL(url), { connectionsMax: 1 });
+  const trigger = at === 'at once' ? 'TRIGGER' : 'CONSTRAINT TRIGGER';
+  const deferred = at === 'at once' ? '' : 'DEFERRABLE INITIALLY DEFERRED';
+  try {
+    await query(database, 'CREATE SEQUENCE attempts');
+    await query(
+      database,
+      `CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('attempts') = 1 THEN RAISE 'refused' USING ERRCODE = '${code}'; END IF;
+        RETURN NULL; END $$`,
+    );
+    await query(
+      database,
+      `CREATE ${trigger} refuse_first AFTER INSERT ON ${table} ${deferred}
+        FOR EACH ROW EXECUTE FUNCTION refuse_first()`,
+    );
+  } finally {
+    await database.end();
+  }
+}
+
 describe('signed and private messages of a commit in PostgreSQL', () => {
   let stoa: Stoa;
   let url: string;
@@ -120,24 +148,20 @@ describe('signed and private messages of a commit in PostgreSQL', () => {
       await expect(commit({ operations: [post] })).rejects.toThrow('nonce already used');
     });
 
+    it.each([
+      ['at once', '57014', 'backend_unavailable'],
+      ['at the commit', 'P0001', 'engine'],
+    ] as const)('is free again after a commit whose last statement fails %s', async (at, code, error) => {
+      await failFirst(url, 'feed.incoming', at, code);
+      const operations = [{ op: 'data.increment' as const, key: 'n' }, signedPost('once')];
+      await expect(commit({ operations })).rejects.toMatchObject({ code: error });
+      expect(await commit({ operations })).toMatchObject({ ok: true });
+      expect(await saidIn(stoa)).toEqual(['once']);
+      expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+    });
+
     it('can be used by the retry after a conflict in the database', async () => {
-      const database = await openPostgres(new URL(url), { connectionsMax: 1 });
-      try {
-        await query(database, 'CREATE SEQUENCE attempts');
-        await query(
-          database,
-          `CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('attempts') = 1 THEN RAISE 'conflict' USING ERRCODE = '40001'; END IF;
-            RETURN NULL; END $$`,
-        );
-        await query(
-          database,
-          `CREATE CONSTRAINT TRIGGER refuse_first AFTER INSERT ON commit_outbox
-            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()`,
-        );
-      } finally {
-        await database.end();
-      }
+      await failFirst(url, 'commit_outbox', 'at the commit', '40001');
       const outcome = await commit({ operations: [{ op: 'data.increment', key: 'n' }, signedPost('once')] });
       expect(outcome).toMatchObject({ ok: true });
       expect(await saidIn(stoa)).toEqual(['once']);
