@@ -111,7 +111,6 @@ export class PostgresWriter implements Writer {
   async transactTogether<Result>(
     writes: readonly { caller: Caller; run: (work: Work) => Promise<Result> }[],
   ): Promise<(Result | Error)[]> {
-    this.#options.checkTables();
     const { sql, limits, clock, checkFence, agents = null, onCommitted } = this.#options;
     const { works, results } = await transaction(
       sql,
