@@ -124,4 +124,31 @@ describe.each(
     });
     expect(await following()).toBe(2);
   });
+
+  it('a single operation does nothing if a check of its commit fails', async () => {
+    const { project_id: projectId } = await stoa.workspaces.getSession(ada, sessionId);
+    await stoa.workspaces.createTask(ada, sessionId, { command: 'stays ready', priority: 2 });
+    const single: CommitInput['operations'] = [
+      ...(store === null
+        ? [
+            { op: 'data.set' as const, key: 'never', value: 1 },
+            { op: 'data.increment' as const, key: 'never' },
+          ]
+        : []),
+      { op: 'task.create', session_id: sessionId, command: 'never' },
+      { op: 'task.claim', project_id: projectId },
+      { op: 'lock.acquire', name: 'never' },
+    ];
+    const checks = [{ check: 'lock' as const, name: 'nobody has it', fence: 1 }];
+    for (const operation of single)
+      expect(await stoa.commit.commit(ada, { checks, operations: [operation] }), operation.op).toMatchObject({
+        ok: false,
+        failed: { check: 0 },
+      });
+    expect(await stoa.data.get(ada, 'default', 'never')).toBeUndefined();
+    const { items } = await stoa.workspaces.listSessionTasks(ada, sessionId, { limit: 100 });
+    expect(items.some(({ command }) => command === 'never')).toBe(false);
+    expect(items.find(({ command }) => command === 'stays ready')).toMatchObject({ status: 'pending' });
+    expect((await stoa.locks.list(ada, {})).items).toEqual([]);
+  });
 });

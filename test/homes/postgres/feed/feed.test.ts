@@ -245,6 +245,30 @@ describe('order', () => {
     expect(idsOf(await feed.read({ since: between }))).toEqual(['slow']);
   });
 
+  test('servers number one after the other, in the order of the writes and not of their rows', async () => {
+    const feed = await server();
+    await feed.close();
+    const waits = (): Promise<readonly unknown[]> =>
+      admin`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    for (const order of [20, 10, 30])
+      await admin`INSERT INTO feed.incoming (write_order, changes) OVERRIDING SYSTEM VALUE
+        VALUES (${order}, ${JSON.stringify([change(`written ${order}`)])}::text::json)`;
+    const { numbered } = await admin.begin(async (tx) => {
+      await tx`SELECT feed.number_commits(2)`;
+      const other = admin`SELECT feed.number_commits(2)`.execute();
+      await eventually(async () => expect(await waits()).toHaveLength(1));
+      return { numbered: other };
+    });
+    await numbered;
+    const [{ sql } = expect.unreachable('no server')] = feeds;
+    const commits = await commitsAfter(sql, 0);
+    expect(commits.map(({ seq, changes }) => `${seq} ${changes[0]?.id}`)).toEqual([
+      '1 written 10',
+      '2 written 20',
+      '3 written 30',
+    ]);
+  });
+
   test('a write that is rolled back leaves no commit and no gap', async () => {
     const feed = await server();
     const since = await feed.newest();

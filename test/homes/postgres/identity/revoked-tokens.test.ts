@@ -140,6 +140,16 @@ describe('a write whose token was revoked after its request came in', () => {
   });
 });
 
+it('a repeat of a stored write gets no answer after its token was revoked', async () => {
+  const { token_id: tokenId } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+  const caller = { ...(await revokedCaller()), tokenId };
+  const idempotency = { scope: 'all', key: randomUUID(), fingerprint: 'f', seconds: 60 };
+  const set = () => here.stoa.data.set(caller, 'repeated', 'k', 1, { idempotency });
+  expect(await set()).toEqual(await set());
+  await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', tokenId);
+  await expect(set()).rejects.toMatchObject(gone);
+});
+
 it('a write whose token was revoked is refused alone among those that share its transaction', async () => {
   const { token_id: tokenId } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
   const [late, good] = [await revokedCaller(), { ...(await revokedCaller()), tokenId, agent: 'good' }];

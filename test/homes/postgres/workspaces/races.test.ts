@@ -188,6 +188,27 @@ it('claims at the same moment get different tasks, and those without a task get 
   }
 });
 
+it('claims with different labels at the same moment get tasks with their labels', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  const wanted = ['a', 'b', 'c', 'd'];
+  for (const label of wanted)
+    await bench.service.createTask(ada, sessionId, { command: 'x', labels: [label] });
+  const claims = await Promise.all(
+    wanted.toReversed().map((label) => bench.service.claimTask(ada, projectId, { labels: [label] })),
+  );
+  expect(claims.map((claim) => claim?.task.labels)).toEqual(wanted.toReversed().map((label) => [label]));
+});
+
+it('a claim does not wait for a task that another transaction has locked', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  const [first, second] = await makeTasks(bench.service, ada, sessionId, 2);
+  await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [first!.id]);
+    expect((await bench.service.claimTask(ada, projectId))?.task.id).toBe(second!.id);
+    expect(await bench.service.claimTask(ada, projectId)).toBeNull();
+  });
+});
+
 it('of writes at the same moment each gets its own answer or refusal', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   const bea = userCaller('bea');

@@ -114,13 +114,16 @@ it('a fault after the commit is reported, and does not fail a write that is stor
   }
 });
 
-it('a write that is refused after it has written undoes those that share its transaction', async () => {
-  const write = (fence: number, refusal?: StoaError) => async (work: Work) => {
+function insertLease(fence: number, refusal?: StoaError): (work: Work) => Promise<void> {
+  return async (work) => {
     await work.rows('INSERT INTO test_leases VALUES ($1)', [fence]);
     if (refusal !== undefined) throw refusal;
   };
+}
+
+it('a write that is refused after it has written undoes those that share its transaction', async () => {
   const refusal = new StoaError('conflict', 'Refused after a statement.');
-  const together = [write(7), write(8, refusal)].map((run) => ({ caller: ada, run }));
+  const together = [insertLease(7), insertLease(8, refusal)].map((run) => ({ caller: ada, run }));
   await expect(opened.base.writer.transactTogether(together)).rejects.toBe(refusal);
   expect(await query(sql, 'SELECT fence FROM test_leases')).toEqual([{ fence: 1 }]);
 });
@@ -194,6 +197,16 @@ it('answers of every domain count in the bytes of their user', async () => {
   } finally {
     await bench.close();
   }
+});
+
+it('an answer whose time is over is not given again before it is removed', async () => {
+  const options = { idempotency: key('expired') };
+  for (const value of [1, 1])
+    expect(await data.increment(ada, 'n', 'again', 1, options)).toMatchObject({ value });
+  await query(sql, 'UPDATE kept_answers SET expires_at = clock_timestamp() WHERE key = $1', [
+    JSON.stringify(['all', 'expired']),
+  ]);
+  expect(await data.increment(ada, 'n', 'again', 1, options)).toMatchObject({ value: 2 });
 });
 
 it('answers whose time is over go in small steps', async () => {
