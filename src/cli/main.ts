@@ -108,8 +108,9 @@ function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {
 function report(thrown: unknown, json: boolean): number {
   const error =
     thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
-  new Output({ json }).error(error);
+  const output = new Output({ json });
+  output.error(error);
   // A fault in Stoa needs its stack trace; a refused request does not.
-  if (error.code === 'internal' && thrown instanceof Error) process.stderr.write(`${thrown.stack}\n`);
+  if (error.code === 'internal' && thrown instanceof Error) output.say(String(thrown.stack));
   return error.exit;
 }

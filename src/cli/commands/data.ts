@@ -15,6 +15,7 @@ import {
 } from '../definitions/definition.js';
 import { readText } from '../input/file-option.js';
 import { type Column, counted } from '../output/output.js';
+import { printable, printableJson } from '../output/printable.js';
 
 interface Document extends KeySummary {
   value: JsonValue;
@@ -37,10 +38,7 @@ const documentColumns: readonly Column<Document>[] = [
 export const get: Action = async ({ connect, output }, [key], options) => {
   const document = await (await connect()).call('data.get', placeOf(options, key));
   const { value } = document;
-  output.line(
-    document,
-    options['raw'] === true && typeof value === 'string' ? value : JSON.stringify(value, null, 2),
-  );
+  output.stored(document, value, options['raw'] === true);
 };
 
 export const set: Action = async ({ connect, output }, [key, argument], options) => {
@@ -72,7 +70,9 @@ export const getMany: Action = async ({ connect, output }, [...keys], options) =
     await connect()
   ).call('data.batch', { namespace: namespaceOf(options), get: keys.flat() });
   if (output.json) output.value(values);
-  else for (const [key, value] of Object.entries(values)) output.line({}, `${key}  ${JSON.stringify(value)}`);
+  else
+    for (const [key, value] of Object.entries(values))
+      output.line({}, `${printable(key)}  ${printableJson(value)}`);
 };
 
 /** All or nothing if the backend supports it; otherwise each key has its own result. */
@@ -140,7 +140,7 @@ async function change(
     ...conditionOf(options),
     contentType,
   });
-  output.line({ key, value, version }, JSON.stringify(value));
+  output.line({ key, value, version }, printableJson(value));
 }
 
 function conditionOf(options: Options): { ifVersion: number | undefined } {

@@ -16,7 +16,6 @@ import type { AgentAnswer } from '../../registry/schemas.js';
 import { StoaError } from '../../core/errors.js';
 import { type Action, type Options, textOption } from '../definitions/definition.js';
 import type { Output } from '../output/output.js';
-import { printable } from '../output/printable.js';
 import { authorText, roomKey } from './messaging/read.js';
 
 /** The text of an item and of a change for people, in parts. `output` shortens times and ids. */
@@ -126,7 +125,7 @@ function show<Item, Change>(
 const liveText = (position: string): string =>
   `Live at ${position}; --since continues from there. End with Ctrl-C.`;
 
-const lineOf = (parts: readonly unknown[]): string => printable(parts.join('  '));
+const lineOf = (parts: readonly unknown[]): string => parts.join('  ');
 
 function changeParts({ at, kind, id, version, facts = {} }: ChangeItem, output: Output): unknown[] {
   const told = Object.entries(facts).flatMap(([name, value]) =>

@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClaimSettings, ClaimedTask, Stoa } from '../../client/index.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { type Action, durationOption, listOption, textOption } from '../definitions/definition.js';
-import { printable } from '../output/printable.js';
 import { type Ended, runCommand } from '../work/task-command.js';
 
 /** One claim waits this long; then the next one does. */
@@ -56,7 +55,7 @@ export const work: Action = async ({ connect, output, globals }, [project = '', 
           stops,
         });
         const { id } = claim.task;
-        output.line({ task: id, ...report }, `${output.id(id)}  ${report.status}  ${printable(report.how)}`);
+        output.line({ task: id, ...report }, `${output.id(id)}  ${report.status}  ${report.how}`);
       }
       if (options['once'] !== true) continue;
       if (claim !== null || stops.claiming.aborted) return;

@@ -1,5 +1,6 @@
 /** The output of a command: tables for people, JSON for programs; data on stdout, messages on stderr. */
 import type { StoaError } from '../../core/errors.js';
+import { printableJson, printableLines } from './printable.js';
 import { Progress } from './progress.js';
 import { ShownIds, shortId } from './short-ids.js';
 import {
@@ -50,7 +51,7 @@ export class Output {
 
   /** One value: as JSON for programs; for people one field on each line, without the empty ones. */
   value(value: object): void {
-    this.#stdout.write(this.json ? `${JSON.stringify(value, null, 2)}\n` : this.#fields(value));
+    this.#stdout.write(this.json ? `${printableJson(value, 2)}\n` : this.#fields(value));
   }
 
   /** The result of a command without a value: a fact for programs, a sentence for people. */
@@ -70,7 +71,7 @@ export class Output {
     folds?: string,
   ): void {
     if (this.json) {
-      this.#stdout.write(`${JSON.stringify(page, null, 2)}\n`);
+      this.#stdout.write(`${printableJson(page, 2)}\n`);
       return;
     }
     if (page.items.length === 0) this.say(empty);
@@ -79,9 +80,19 @@ export class Output {
       this.say(`There are more: --cursor ${page.next_cursor}`);
   }
 
-  /** One item of an endless stream: one line of JSON for programs. */
-  line(value: object, text: string): void {
-    this.#stdout.write(`${this.json ? JSON.stringify(value) : text}\n`);
+  /** One item of an endless stream: one line of JSON for programs. Line breaks inside a text are indented. */
+  line(value: object, ...texts: readonly string[]): void {
+    const lines = this.json
+      ? [printableJson(value)]
+      : texts.map((text) => printableLines(text).replaceAll('\n', '\n  '));
+    this.#stdout.write(lines.map((line) => `${line}\n`).join(''));
+  }
+
+  /** The value of a document as JSON. A raw text has no quotes; programs and files get it unchanged. */
+  stored(document: object, value: unknown, isRaw: boolean): void {
+    if (this.json) this.line(document);
+    else if (!isRaw || typeof value !== 'string') this.#stdout.write(`${printableJson(value, 2)}\n`);
+    else this.#stdout.write(`${this.#stdout.isTTY === true ? printableLines(value) : value}\n`);
   }
 
   /** An id as tables show it; other commands accept it. */
@@ -102,7 +113,7 @@ export class Output {
 
   /** A sentence for people, never data. */
   say(sentence: string): void {
-    this.#stderr.write(`${sentence}\n`);
+    this.#stderr.write(`${printableLines(sentence)}\n`);
   }
 
   /** An error and its fix. */
@@ -110,7 +121,7 @@ export class Output {
     if (this.json) {
       const { code, title, message, fix, details } = error;
       this.#stderr.write(
-        `${JSON.stringify({ code, title, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) })}\n`,
+        `${printableJson({ code, title, detail: message, ...(fix !== undefined && { fix }), ...(details !== undefined && { details }) })}\n`,
       );
       return;
     }
@@ -135,10 +146,11 @@ export class Output {
 
   /** In a terminal no word is broken at the end of a line. Other readers get one line. */
   #marked(color: string, mark: string, text: string): void {
-    const columns = this.#stderr.isTTY === true ? this.#stderr.columns : undefined;
-    const lines =
-      columns === undefined ? [text] : foldedLines(text, Math.max(foldedMin, columns - mark.length));
-    this.say(`${this.#paint(this.#stderr, color, mark)}${lines.join(`\n${' '.repeat(mark.length)}`)}`);
+    const columns = (this.#stderr.isTTY === true && this.#stderr.columns) || Infinity;
+    const lines = foldedLines(text, Math.max(foldedMin, columns - mark.length));
+    this.#stderr.write(
+      `${this.#paint(this.#stderr, color, mark)}${lines.join(`\n${' '.repeat(mark.length)}`)}\n`,
+    );
   }
 
   #fields(value: object): string {

@@ -1,5 +1,6 @@
 /** Tables for people: times as ages, short ids, and never wider than the terminal. */
 import { decodeSegment } from '../../core/text/path-segment.js';
+import { printable } from './printable.js';
 
 /** A column of a table: its heading and its text for an item. */
 export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
@@ -160,15 +161,11 @@ export function timeText(at: string, now = new Date()): string {
   return dayOf(time) === dayOf(now) ? clock : `${dayOf(time)} ${clock.slice(0, 5)}`;
 }
 
-/** The text of a value, without control characters, which must not reach a terminal. */
+/** The text of a value on one line. */
 export function cellText(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return text.replaceAll(
-    // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-    /[\u0000-\u001F\u007F-\u009F]/g,
-    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  return printable(text);
 }
 
 const wide =

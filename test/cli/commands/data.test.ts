@@ -243,7 +243,7 @@ test('lines of an import end with a line feed and are UTF-8', async () => {
     expect.stringMatching(/Line 3: the line is not UTF-8[\s\S]*Line 4: the line is not UTF-8/),
   ]);
   expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe(
-    '"a\u2028b"\n',
+    '"a\\u2028b"\n',
   );
 });
 

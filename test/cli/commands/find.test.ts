@@ -35,6 +35,13 @@ describe('stoa find', () => {
     expect(await found('--sort', 'priority')).toEqual(['production', 'staging', 'editor']);
   });
 
+  test('an excerpt cannot control the terminal or turn its text around', async () => {
+    await json('data', 'set', 'pirate', JSON.stringify('parrot \u202Etxt.exe\u202C \u001B]0;title\u0007'));
+    const { stdout } = await stoa(['find', '--data', data(), '--wide', 'parrot']);
+    expect(stdout).toContain('**parrot** \\u202etxt.exe\\u202c \\x1b]0;title\\x07');
+    expect(stdout).not.toMatch(/[^\n\x20-\x7E]/);
+  });
+
   test('a search for nothing, and a word that looks like an option, are refused with what to do', async () => {
     const nothing = await run('find', '--json');
     expect([nothing.status, nothing.error().detail]).toEqual([2, 'The search has no words and no filter.']);

@@ -179,10 +179,45 @@ test('a value shows the fields that say something, each on a line', () => {
   );
 });
 
-test('no control character of a name reaches the terminal', () => {
-  expect(printed((output) => output.value({ labels: { 'a\u001B[2J': 'b\u0007' } }))).toBe(
-    'labels.a\\x1b[2J  b\\x07\n',
-  );
+/** Clears the screen, rings, begins an escape with one character, turns the text around in three ways, ends a line. */
+const marks = '\u001B[2J\u0007\u009B\u202E\u2066\u061C\u2028';
+const escapes = '\\x1b[2J\\x07\\x9b\\u202e\\u2066\\u061c\\u2028';
+
+test.each<[door: string, write: (output: Output) => void, shown: string]>([
+  ['a field', (output) => output.value({ [`a${marks}`]: marks }), `a${escapes}  ${escapes}\n`],
+  [
+    'a table',
+    (output) => output.list({ items: [marks] }, [['TEXT', (text) => text]], ''),
+    `TEXT\n${escapes}\n`,
+  ],
+  [
+    'a folded column',
+    (output) => output.list({ items: [marks] }, [['TEXT', (text) => text]], '', 'TEXT'),
+    `  TEXT\n  ${escapes}\n`,
+  ],
+  ['a stream', (output) => output.line({}, `a\tb${marks}\nc`), `a\tb${escapes}\n  c\n`],
+  ['a sentence', (output) => output.say(marks), `${escapes}\n`],
+  [
+    'an error',
+    (output) => output.error(new StoaError('not_found', marks, { fix: marks })),
+    `error ${escapes} (not_found)\nfix   ${escapes}\n`,
+  ],
+])('no control character and no mark of direction reaches the terminal in %s', (_door, write, shown) => {
+  const stream = new PassThrough();
+  write(new Output({ json: false, stdout: stream, stderr: stream, environment: { XDG_STATE_HOME: state } }));
+  expect(String(stream.read())).toBe(shown);
+});
+
+test('JSON has the same value without such characters, and a raw text is unchanged unless a terminal reads it', () => {
+  const json = printed((output) => output.value({ text: `${marks}\n` }), { json: true });
+  expect(json).toMatch(/^[\n\x20-\x7E]*$/);
+  expect(JSON.parse(json)).toEqual({ text: `${marks}\n` });
+  const raw = (isTTY: boolean): string => {
+    const stdout = Object.assign(new PassThrough(), { isTTY });
+    new Output({ json: false, stdout, stderr: stdout }).stored({}, `a\n${marks}`, true);
+    return String(stdout.read());
+  };
+  expect([raw(false), raw(true)]).toEqual([`a\n${marks}\n`, `a\n${escapes}\n`]);
 });
 
 test('every short id of a table is understood again; other texts are unchanged', () => {

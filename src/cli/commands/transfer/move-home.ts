@@ -91,7 +91,7 @@ async function survey(
     await target?.stoa.close();
   }
   const records = recordsOf(types);
-  output.line({ dry_run: true, records, types: counts(types), obstacles }, typeLines(types));
+  output.line({ dry_run: true, records, types: counts(types), obstacles }, ...typeLines(types));
   if (obstacles.length > 0)
     throw new StoaError('conflict', `This move would be refused. ${obstacles.join(' ')}`, {
       fix: 'Remove these obstacles, and try the dry run again.',
@@ -150,7 +150,7 @@ async function hasHome({ config, output }: MoveRequest, place: HomePlace, role: 
 }
 
 function tell(output: Output, { types, ...report }: MoveReport, places: { from: string; to: string }): void {
-  output.line({ verified: true, ...report, ...places, types }, typeLines(types));
+  output.line({ verified: true, ...report, ...places, types }, ...typeLines(types));
   output.say(
     `Moved ${counted(report.records, 'record')} from ${places.from} to ${places.to}. Verified: both have the same number and hash of each type.`,
   );
@@ -164,13 +164,10 @@ function recordsOf(types: Sums): number {
   return Object.values(types).reduce((sum, { records }) => sum + records, 0);
 }
 
-function typeLines(types: Sums): string {
-  return Object.entries(types)
-    .map(
-      ([type, { records, hash }]) =>
-        `${type.padEnd(22)} ${String(records).padStart(9)}  ${hash.slice(0, 16)}`,
-    )
-    .join('\n');
+function typeLines(types: Sums): string[] {
+  return Object.entries(types).map(
+    ([type, { records, hash }]) => `${type.padEnd(22)} ${String(records).padStart(9)}  ${hash.slice(0, 16)}`,
+  );
 }
 
 /** A bar for each phase on a terminal; for programs a line of JSON at the start of each phase, then each second. */
