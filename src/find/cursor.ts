@@ -53,7 +53,7 @@ export function decodeWordsPosition(
     !isNumber(titleLength) ||
     !isNumber(bodyLength) ||
     !isNumber(score) ||
-    !isNumber(timeMs) ||
+    !isFinite(timeMs) ||
     !Array.isArray(frequencies) ||
     frequencies.length !== groups ||
     !frequencies.every(isNumber) ||
@@ -100,5 +100,10 @@ function decode(list: string, cursor: string | undefined): unknown[] | null {
 }
 
 function isNumber(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+  return isFinite(value) && value >= 0;
+}
+
+/** Times before 1970 are negative. */
+function isFinite(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
 }

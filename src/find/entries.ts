@@ -21,7 +21,7 @@ export function documentFacts(record: DocumentRecord): EntryFacts {
     name: { kind: 'data', collection: record.namespace, id: record.key },
     version: record.version,
     author: record.updatedByAgent,
-    timeMs: indexedMs(msOf(record.updatedAt)),
+    timeMs: msOf(record.updatedAt),
     expiresAtMs: record.expiresAt === null ? null : Math.max(1, msOf(record.expiresAt)),
   };
 }
@@ -36,7 +36,7 @@ export function taskFacts(projectId: string, task: Task): EntryFacts {
     name: { kind: 'tasks', collection: projectId, id: task.id },
     version: task.version,
     author: task.claimed_by,
-    timeMs: indexedMs(Date.parse(task.updated_at)),
+    timeMs: Date.parse(task.updated_at),
     expiresAtMs: null,
   };
 }
@@ -47,13 +47,8 @@ export function messageEntry(message: Message, expiresAtMs: number | null): Wait
     name: { kind: 'messages', collection: message.roomId, id: message.id },
     version: 1,
     author: message.from,
-    timeMs: indexedMs(message.tsMs),
+    timeMs: message.tsMs,
     expiresAtMs,
     packed: packMessage(messageText(message.body), message.body),
   };
-}
-
-/** An imported record may be older than 1970, and the index has no negative numbers. */
-function indexedMs(timeMs: number): number {
-  return Math.max(0, timeMs);
 }

@@ -24,8 +24,10 @@ export function expiryOfMs(ms: number): string {
   return new Date(ms).toISOString();
 }
 
+/** The whole milliseconds before this time, also before 1970. */
 export function msOf(text: string): number {
-  return Number(microsOf(text) / 1000n);
+  const micros = microsOf(text);
+  return Number((micros < 0n ? micros - 999n : micros) / 1000n);
 }
 
 /** The later of two times. Either may be missing. */

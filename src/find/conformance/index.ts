@@ -7,7 +7,7 @@ import { operatorCaller } from '../../core/caller.js';
 import { limitDefinitions } from '../../core/settings/limits.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import type { Writer } from '../../core/write.js';
-import type { DocumentRecord } from '../../datastore/model.js';
+import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import { timeOfMs } from '../../datastore/documents/times.js';
 import type { DataPort, DocumentWrite } from '../../datastore/port.js';
 import { documentEntry } from '../entries.js';
@@ -205,6 +205,39 @@ export function findConformance(
       expect(await keysOf(other, 'again', 'harbour')).not.toContain('note-0');
     });
 
+    const yearsOf = async (bounds: Partial<IndexSearch>): Promise<string[]> => {
+      const search = searchOf('lunar', 'archivist', null, bench.nowMs());
+      const { entries } = await other.find.search({ ...search, ...bounds });
+      return entries.map(({ name }) => name.id.slice(0, 4));
+    };
+    const restored = (records: readonly DocumentRecord[]): Promise<unknown> =>
+      bench.writer.write(
+        { caller: operatorCaller('archivist'), idempotency: null },
+        bench.data.restore(records),
+      );
+
+    it('knows the times of imported documents, also from before 1970', async () => {
+      const scope: Scope = { user: 'archivist', namespace: 'n' };
+      const year1950 = '1950-06-01T00:00:00Z';
+      const records = [year1950, '1969-12-31T23:59:59.998500Z', '1970-01-01T00:00:00.500Z'].map((at) =>
+        imported(scope, at),
+      );
+      await restored(records);
+      for (const _filed of [false, true]) {
+        expect(await yearsOf({})).toEqual(['1970', '1969', '1950']);
+        expect(await yearsOf({ sinceMs: 0 })).toEqual(['1970']);
+        expect(await yearsOf({ sinceMs: -2, untilMs: 0 })).toEqual(['1969']);
+        expect(await yearsOf({ untilMs: -2 })).toEqual(['1950']);
+        await bench.settle();
+      }
+      // The same words with another time.
+      await restored(records.slice(2).map((record) => ({ ...record, version: 2, updatedAt: year1950 })));
+      for (const _filed of [false, true]) {
+        expect(await yearsOf({ untilMs: -2 })).toEqual(['1950', '1970']);
+        await bench.settle();
+      }
+    });
+
     it('does not find what a cleared namespace had', async () => {
       await set(bench, 'tidy', 'n', [write('a', { text: 'clutter' }), write('b', { text: 'clutter' })]);
       await bench.settle();
@@ -241,6 +274,25 @@ const queryShapes = [
   'nosuchwordanywhere database',
   'キャッシュ',
 ];
+
+function imported({ user, namespace }: Scope, at: string): DocumentRecord {
+  return {
+    userId: user,
+    namespace,
+    key: at,
+    valueJson: '"lunar"',
+    metadata: {},
+    createdByAgent: null,
+    updatedByAgent: null,
+    lastAccessedByAgent: null,
+    accessCount: 0,
+    createdAt: at,
+    updatedAt: at,
+    lastAccessedAt: null,
+    version: 1,
+    expiresAt: null,
+  };
+}
 
 function write(key: string, value: unknown): DocumentWrite {
   return {

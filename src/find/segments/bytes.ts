@@ -1,5 +1,8 @@
 /** Numbers and texts as bytes, for the rows of the search index. */
 
+/** Times before 1970 are numbers above this. All times of four-digit years are far below it. */
+const beforeFrom = 2 ** 52;
+
 /** A number below 2^53 in groups of seven bits, the lowest first; the last byte has its high bit clear. */
 export class ByteWriter {
   #bytes = Buffer.allocUnsafe(256);
@@ -30,6 +33,11 @@ export class ByteWriter {
     }
     this.#bytes[this.#length] = left;
     this.#length += 1;
+  }
+
+  /** Milliseconds since 1970, or before it. */
+  time(ms: number): void {
+    this.number(ms < 0 ? beforeFrom - ms : ms);
   }
 
   /** The bytes of the text after their number. */
@@ -113,6 +121,11 @@ export class ByteReader {
       scale *= 0x80;
     } while (byte >= 0x80);
     return value;
+  }
+
+  time(): number {
+    const value = this.number();
+    return value > beforeFrom ? beforeFrom - value : value;
   }
 
   text(): string {

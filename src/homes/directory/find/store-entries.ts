@@ -109,9 +109,9 @@ function encode({ user, createdAtMs, entry }: StoreEntry): Buffer {
   const writer = new ByteWriter();
   writer.number(entry.expiresAtMs ?? 0);
   writer.text(user);
-  writer.number(Math.max(0, createdAtMs));
+  writer.time(createdAtMs);
   writer.number(entry.version);
-  writer.number(entry.timeMs);
+  writer.time(entry.timeMs);
   writer.number(entry.author === null ? 0 : 1);
   writer.text(entry.author ?? '');
   writer.bytes(entry.packed);
@@ -122,9 +122,9 @@ export function decodeStoreEntry(rowKey: Buffer, row: Buffer): StoreEntry {
   const reader = new ByteReader(row);
   const expiresAtMs = reader.number() || null;
   const user = reader.text();
-  const createdAtMs = reader.number();
+  const createdAtMs = reader.time();
   const version = reader.number();
-  const timeMs = reader.number();
+  const timeMs = reader.time();
   const hasAuthor = reader.number() === 1;
   const name = reader.text();
   const { namespace, key } = namesOf(rowKey);

@@ -42,6 +42,5 @@ export function nameKey({ kind, collection, id }: EntryName): string {
 }
 
 function changeOf(name: EntryName, { version, author, time_ms }: MarkedRow): ChangedFacts {
-  // The index has no negative numbers.
-  return { name, version: Number(version), author, timeMs: Math.max(0, Number(time_ms)) };
+  return { name, version: Number(version), author, timeMs: Number(time_ms) };
 }

@@ -44,7 +44,7 @@ export function putChange(tx: Transaction, key: Buffer, { version, author, timeM
   const writer = new ByteWriter();
   writer.bytes(newStamp(tx.nowMs));
   writer.number(version);
-  writer.number(timeMs);
+  writer.time(timeMs);
   writer.number(author === null ? 0 : 1);
   writer.utf8(author ?? '');
   tx.put(findFamilies.marks, key, writer.take());
@@ -60,7 +60,7 @@ export function changeOf(mark: Mark): ChangedFacts | null {
   if (!isChange(mark)) return null;
   const { name, stamp } = mark;
   const reader = new ByteReader(stamp, stampBytes);
-  const [version, timeMs, hasAuthor] = [reader.number(), reader.number(), reader.number() === 1];
+  const [version, timeMs, hasAuthor] = [reader.number(), reader.time(), reader.number() === 1];
   return { name, version, timeMs, author: hasAuthor ? stamp.toString('utf8', reader.at) : null };
 }
 

@@ -39,7 +39,7 @@ const headLengthBytes = 4;
 export function encodeVector({ facts, space, textHash }: VectorHead, vector: Float32Array | null): Buffer {
   const writer = new ByteWriter();
   writer.number(facts.version);
-  writer.number(facts.timeMs);
+  writer.time(facts.timeMs);
   writer.number(facts.expiresAtMs ?? 0);
   writer.number(facts.author === null ? 0 : 1);
   writer.text(facts.author ?? '');
@@ -57,7 +57,7 @@ export function decodeHead(row: Buffer): VectorHead {
   const end = row.length - headLengthBytes;
   const reader = new ByteReader(row, numbersEnd(row), end);
   const version = reader.number();
-  const timeMs = reader.number();
+  const timeMs = reader.time();
   const expiresAtMs = reader.number() || null;
   const hasAuthor = reader.number() === 1;
   const author = reader.text();
