@@ -331,6 +331,11 @@ describe.each(['a data directory', 'PostgreSQL'])('a search over HTTP in %s', (h
     });
     expect(filed.status, filed.text).toBeLessThan(300);
     expect(await keysOf('q=lunarword&limit=100')).toHaveLength(documents.length);
+    expect(await keysOf('q=lunarword&limit=100&until=1970-01-01')).toHaveLength(documents.length);
+    expect(await keysOf('q=lunarword&since=1970-01-01')).toEqual([]);
+    const first = await server.ask('GET', '/v1/find?q=lunarword&limit=30', { as: server.alice });
+    expect(pageOf(first.json).items[0]?.time).toBe(time);
+    expect(await keysOf(`q=lunarword&limit=30&cursor=${pageOf(first.json).next_cursor}`)).toHaveLength(10);
   });
 
   test('tasks are found by their command, output and question', async () => {
@@ -348,6 +353,44 @@ describe.each(['a data directory', 'PostgreSQL'])('a search over HTTP in %s', (h
       expect(await keysOf(`q=giraffe&project=${name}`)).toEqual([task.json.id]);
     const unknown = await server.ask('GET', '/v1/find?q=giraffe&project=w/q', { as: server.alice });
     expect([unknown.status, unknown.json.code]).toEqual([404, 'not_found']);
+  });
+
+  test('a secret in the text of a document, a task and a message is not found and not shown', async () => {
+    const text = 'osprey DB_PASSWORD=correcthorse nest';
+    const ask = (path: string, body: object) => server.ask('POST', path, { as: server.alice, body });
+    await set('osprey', { text });
+    const workspace = await ask('/v1/workspaces', { name: 'secrets' });
+    const project = await ask(`/v1/workspaces/${workspace.json.id}/projects`, { name: 'p' });
+    const session = await ask(`/v1/projects/${project.json.id}/sessions`, {});
+    expect((await ask(`/v1/sessions/${session.json.id}/tasks`, { command: text })).status).toBe(201);
+    const alice = { ...operatorCaller('alice'), kind: 'user' as const };
+    await server.stoa.messaging.rooms.post(
+      alice,
+      { room: 'nests', byName: true },
+      () => ({ body: text, pid: '' }),
+      null,
+    );
+    for (const filed of [false, true]) {
+      const { json } = await server.ask('GET', '/v1/find?q=osprey', { as: server.alice });
+      const kinds = pageOf(json).items.map(({ kind, excerpt }) => [kind, excerpt.includes('correcthorse')]);
+      expect(kinds.toSorted(), `filed: ${filed}`).toEqual([
+        ['data', false],
+        ['messages', false],
+        ['tasks', false],
+      ]);
+      for (const q of ['correcthorse', 'correcth*']) expect(await keysOf(`q=${q}`)).toEqual([]);
+      await server.ask('POST', '/v1/find/reindex', { as: server.operator, body: {} });
+    }
+    // AICQ's own search finds each word of a message.
+    const { results } = await server.stoa.messaging.rooms.search({
+      query: 'correcthorse',
+      owner: 'alice',
+      roomId: null,
+      afterMs: 0,
+      limit: 5,
+      from: null,
+    });
+    expect(results.map(({ message }) => message.body)).toEqual([text]);
   });
 
   test('a document that was written with index: false is not found until a write says true', async () => {

@@ -9,6 +9,9 @@ import { tokensOf } from '../../src/find/words/words.js';
 
 const bodyOf = (key: string, value: unknown): readonly string[] =>
   documentText({ key, valueJson: JSON.stringify(value), metadata: {} }).body;
+const shown = (text: string): string | undefined => bodyOf('k', text)[0];
+/** Keys are not whole in this file: programs that look for secrets would report it. */
+const joined = (...parts: string[]): string => parts.join('');
 const required = (text: string): string[][] =>
   parseQuery(text)
     .groups.filter(({ isCounted }) => isCounted)
@@ -243,6 +246,60 @@ describe('the text of a document', () => {
       'status',
       'open',
     ]);
+  });
+});
+
+describe('a secret in running text is left out', () => {
+  test.each([
+    ['DB_PASSWORD=hunter2 ./run', 'DB_PASSWORD=… ./run'],
+    ['Env: DB_PASSWORD=hun,ter2;', 'Env: DB_PASSWORD=…;'],
+    ['export API_KEY="two words" && run', 'export API_KEY="…" && run'],
+    ['curl -H "Authorization: Bearer abc.def" url', 'curl -H "Authorization: Bearer …" url'],
+    ['Authorization: Basic QWxhZGRpbg==', 'Authorization: Basic …'],
+    ['sent Bearer 0123456789abcdef0 twice', 'sent Bearer … twice'],
+    ['deploy --token abc --verbose', 'deploy --token … --verbose'],
+    ['deploy --db-password=abc', 'deploy --db-password=…'],
+    ['The password: hunter2.', 'The password: ….'],
+    ['password: swordfish\nuser: ada', 'password: …\nuser: ada'],
+    ['{"user": "ada", "password": "swordfish"}', '{"user": "ada", "password": "…"}'],
+    [String.raw`{\"password\": \"swordfish\"}`, String.raw`{\"password\": \"…\"}`],
+    ['API key: 12345abc, then', 'API key: …, then'],
+    ['GET https://x.org/?token=abc&page=2', 'GET https://x.org/?token=…&page=2'],
+    ['postgres://app:s3cret@db:5432/x', 'postgres://app:…@db:5432/x'],
+    [joined('uses sk-', 'proj-0123456789abcdefghij', ' now'), 'uses … now'],
+    [joined('ghp', '_0123456789abcdefghijABCDEFGHIJ012345'), '…'],
+    [joined('AKIA', 'IOSFODNN7EXAMPLE'), '…'],
+    [joined('eyJ', 'hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def'), '…'],
+    [joined('stoa_', 'operator_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG'), '…'],
+    [joined('a\n-----BEGIN RSA ', 'PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\nb'), 'a\n…\nb'],
+    [joined('-----BEGIN ', 'PRIVATE KEY-----\nMIIabc'), '…'],
+    ['密码：abc123', '密码：…'],
+  ])('%j', (text, left) => {
+    expect(shown(text)).toBe(left);
+  });
+
+  test.each([
+    'the password is wrong, reset the token',
+    'const token = await getToken();',
+    'password = process.env.PASSWORD',
+    'run(user: string, token: string)',
+    'docker run -e PASSWORD=${PASSWORD} --token $TOKEN',
+    'The password: ask Ann for it.',
+    'if (password == other)',
+    'secret: <your secret>',
+    'use the --token option',
+    'tokens: 512 of 1024, max_tokens=512',
+    'http://localhost:8080/a@b',
+    'the sk-learn-feature-extraction-tools of ghp_short',
+    'basic internationalization',
+  ])('and what only speaks of one is not: %j', (text) => {
+    expect(shown(text)).toBe(text);
+  });
+
+  test('also where the text is cut', () => {
+    const text = shown(`${'word '.repeat(13_104)}DB_PASSWORD=hunter2-and-more-of-it ${'word '.repeat(9)}`);
+    expect(text).toMatch(/word DB_PASSWORD=…$|word$/);
+    expect(text).not.toContain('hunter');
   });
 });
 

@@ -19,7 +19,8 @@ export function packText(text: EntryText): Buffer {
 /** The terms of a message, with those that only AICQ's search looks for. */
 export function packMessage(text: EntryText, body: string): Buffer {
   terms.read(text);
-  for (const term of missingWords(body, terms.table)) terms.addFirst(term);
+  const isWhole = text.body.length === 1 && text.body[0] === body;
+  for (const term of missingWords(body, isWhole, terms.table)) terms.addFirst(term);
   return packed();
 }
 

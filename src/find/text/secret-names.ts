@@ -1,6 +1,6 @@
 /** The names under which values hold secrets, in the spellings of programs: `db_password`, `clientSecret`, `X-Api-Key`. */
 
-/** Nearly all names have none of these, and need no closer look. */
+/** Nearly all names, and most texts, have none of these and need no closer look. */
 const sign =
   /pass|pwd|secret|cred|jwt|key|token|bearer|authorization|cookie|mnemonic|phrase|connection|otp|kennwort|senha|contrase|парол|密码|密碼|パスワード|비밀번호/i;
 
@@ -27,6 +27,11 @@ export function isSecretName(name: string): boolean {
 /** Whether a value of one word under this name may be a secret: `pass` is one of two words for it, and of many other things. */
 export function mayNameSecret(name: string): boolean {
   return sign.test(name) && (secretWords.test(wordsOf(name)) || perhapsSecretWords.test(wordsOf(name)));
+}
+
+/** Whether a text can have such a name. */
+export function mayHaveSecretName(text: string): boolean {
+  return sign.test(text);
 }
 
 function wordsOf(name: string): string {
