@@ -23,9 +23,12 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
     sql,
     'SELECT key_id, check_value FROM cluster.secret_keys',
   );
+  // A ring without any known key is another ring: two servers that start together must not both pass.
+  const isOwn = noted.some(({ key_id: id }) => ring.keyIds.includes(id));
   const missing: string[] = [];
   for (const { key_id: id, check_value: check } of noted)
-    if (ring.keyIds.includes(id) ? checkOf(ring, id) !== check : await isUsed(sql, id)) missing.push(id);
+    if (ring.keyIds.includes(id) ? checkOf(ring, id) !== check : !isOwn || (await isUsed(sql, id)))
+      missing.push(id);
   if (missing.length > 0)
     throw new StoaError(
       'invalid_config',
