@@ -6,10 +6,12 @@ import { aicqSignedText } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 import { Trips, afterThePost, countingProxy } from '../../test/homes/postgres/counting-proxy.js';
-import { type Row, median } from '../frame.js';
+import type { Row } from '../frame.js';
 import type { Place } from './cluster.js';
 
 const calls = 60;
+/** Each connection of the pool prepares a statement when it first sends it, which takes a wait more. */
+const callsBefore = 30;
 /** Longer than the server works for the feed after a write. */
 const pauseMs = 50;
 
@@ -32,16 +34,15 @@ export async function tripRows(place: Place): Promise<Row[]> {
   });
   const app = createApp(stoa);
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
-  /** The median of many calls: beside some of them the server works by itself. */
   const waitsOf = async (act: () => Promise<unknown>): Promise<number> => {
     const counted: number[] = [];
-    for (let call = 0; call < calls; call += 1) {
+    for (let call = -callsBefore; call < calls; call += 1) {
       await sleep(pauseMs);
       waits.count = 0;
       await act();
-      counted.push(waits.count);
+      if (call >= 0) counted.push(waits.count);
     }
-    return median(counted);
+    return mostFrequent(counted);
   };
   try {
     const rows: Row[] = [];
@@ -60,6 +61,18 @@ export async function tripRows(place: Place): Promise<Row[]> {
     postgres.close();
     redis.close();
   }
+}
+
+/**
+ * Beside some of the calls the server works by itself, such as filing words and sweeping, whose waits are counted too. A
+ * median follows them when they come beside half of the calls, as on a busy machine. Of equally frequent numbers, the
+ * greatest.
+ */
+function mostFrequent(numbers: readonly number[]): number {
+  const times = new Map<number, number>();
+  for (const number of numbers) times.set(number, (times.get(number) ?? 0) + 1);
+  const [most] = [...times].toSorted(([a, timesA], [b, timesB]) => timesB - timesA || b - a);
+  return most?.[0] ?? 0;
 }
 
 type Operation = [what: string, act: () => Promise<unknown>, most?: number];
