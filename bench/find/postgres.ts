@@ -6,7 +6,8 @@ import { searchOf } from '../../src/find/conformance/index.js';
 import { openPostgresBase } from '../../src/homes/postgres/base.js';
 import { type PostgresSql, query } from '../../src/homes/postgres/database/connection.js';
 import { PostgresFind } from '../../src/homes/postgres/find/find.js';
-import { migrateWorkspaces } from '../../src/homes/postgres/workspaces/schema.js';
+import { migrate } from '../../src/homes/postgres/database/migrate.js';
+import { workspacesTables } from '../../src/homes/postgres/workspaces/schema.js';
 import type { Row } from '../frame.js';
 import { startPostgres } from '../postgres-server.js';
 import { batchesOf } from './queries.js';
@@ -70,7 +71,7 @@ async function open(path: string): Promise<Opened> {
     checkFence: async () => undefined,
     onError,
   });
-  await migrateWorkspaces(base.sql, limits);
+  await migrate(base.sql, workspacesTables);
   const find = new PostgresFind({
     sql: base.sql,
     writer: base.writer,

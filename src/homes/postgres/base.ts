@@ -6,9 +6,9 @@ import { type PostgresSql } from './database/connection.js';
 import { limitStatements, closePostgres, openPostgres } from './database/pool.js';
 import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
-import { dataMigrations } from './datastore/sql.js';
+import { dataTables } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
-import { migrateFind } from './find/schema.js';
+import { findTables } from './find/schema.js';
 import { migrate } from './database/migrate.js';
 import type { CallerAgents, CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
@@ -93,8 +93,8 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     await feed.open(isOnlyRead);
     // Answers that are kept count together with documents, whether those are here or in a store beside the
     // home.
-    await migrate(sql, 'datastore', dataMigrations);
-    await migrateFind(sql);
+    await migrate(sql, dataTables);
+    await migrate(sql, findTables);
     await writer.open(isOnlyRead);
     if (!isOnlyRead) tables.start();
   } catch (error) {

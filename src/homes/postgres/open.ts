@@ -10,9 +10,10 @@ import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
 import { checkRequirements } from './cluster/requirements.js';
 import { checkOperatorToken, noCredentials, operatorCredentials } from './cluster/operator-token.js';
-import { migrateCluster } from './cluster/schema.js';
+import { clusterTables } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
-import { migrateCommits } from './commit/schema.js';
+import { commitTables } from './commit/schema.js';
+import { migrate } from './database/migrate.js';
 import { PostgresDataStore } from './datastore/datastore.js';
 import { PostgresNamespaceSettings } from './datastore/settings.js';
 import { PostgresFind } from './find/find.js';
@@ -63,7 +64,7 @@ async function openParts(opening: Opening): Promise<PostgresHome> {
   const agents: { callers?: PostgresRegistry['callers'] } = {};
   const base = await openBase(opening, agents);
   const { sql } = base;
-  await migrateCluster(sql);
+  await migrate(sql, clusterTables);
   if (move === undefined) await refuseDuringMove(sql, postgres);
   else await refusePartOfMove(factMark(sql), withoutPassword(postgres), move);
   const storeId = (await readFact(sql, 'store_id')) ?? '';
@@ -189,7 +190,7 @@ async function openDomains(
   });
   opened.unshift(() => messaging.close());
   followAgents(registry, { workspaces, locks, messaging });
-  await migrateCommits(sql);
+  await migrate(sql, commitTables);
   const find = new PostgresFind({
     sql,
     writer,

@@ -11,11 +11,11 @@ import { type PostgresSql, query } from '../../../src/homes/postgres/database/co
 import { closePostgres, openPostgres } from '../../../src/homes/postgres/database/pool.js';
 import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
 import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
-import { dataMigrations } from '../../../src/homes/postgres/datastore/sql.js';
-import { migrateFind } from '../../../src/homes/postgres/find/schema.js';
-import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
+import { dataTables } from '../../../src/homes/postgres/datastore/sql.js';
+import { findTables } from '../../../src/homes/postgres/find/schema.js';
+import { feedTables } from '../../../src/homes/postgres/feed/schema.js';
 import { migrate } from '../../../src/homes/postgres/database/migrate.js';
-import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
+import { registryTables } from '../../../src/homes/postgres/registry/schema.js';
 import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/open.js';
 import { PostgresWriter } from '../../../src/homes/postgres/write/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
@@ -56,11 +56,11 @@ beforeAll(async () => {
     onCommitted: () => undefined,
     onError,
   });
-  await migrateFeed(sql);
+  await migrate(sql, feedTables);
   await writer.open();
-  await migrateRegistry(sql);
-  await migrate(sql, 'datastore', dataMigrations);
-  await migrateFind(sql);
+  await migrate(sql, registryTables);
+  await migrate(sql, dataTables);
+  await migrate(sql, findTables);
   await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
   await query(
     sql,

@@ -2,8 +2,7 @@
  * What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of
  * servers and MCP sessions.
  */
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
@@ -59,8 +58,8 @@ const tables = `
 const silentSeconds = 10;
 export const isLiveServer = `seen_at > clock_timestamp() - interval '${silentSeconds} seconds'`;
 
-export const clusterMigrations: readonly Migration[] = [tables];
-
-export function migrateCluster(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'cluster', clusterMigrations);
-}
+export const clusterTables: DomainTables = {
+  domain: 'cluster',
+  about: 'the schema cluster, for the servers, their keys and the operator token',
+  migrations: [tables],
+};

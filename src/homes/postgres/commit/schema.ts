@@ -1,7 +1,6 @@
 /** The tables of commits in PostgreSQL: messages that wait for delivery, and the bytes of their authors. */
 import { byteWindowMs } from '../../../messaging/rooms/clock.js';
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 
 /** The minute in which the bytes of an author are counted. */
 export const byteWindow = `interval '${byteWindowMs} milliseconds'`;
@@ -41,8 +40,8 @@ const outboxTables = `
     bytes bigint NOT NULL
   );`;
 
-export const commitMigrations: readonly Migration[] = [outboxTables];
-
-export function migrateCommits(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'commits', commitMigrations);
-}
+export const commitTables: DomainTables = {
+  domain: 'commits',
+  about: 'the tables commit_outbox and commit_bytes',
+  migrations: [outboxTables],
+};

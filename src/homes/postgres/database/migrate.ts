@@ -29,13 +29,21 @@ export interface SteppedMigration {
   finish?: string;
 }
 
+/** The tables of a domain. */
+export interface DomainTables {
+  /** In `stoa_migrations`. */
+  readonly domain: string;
+  /** For people: what a start on an empty database creates. */
+  readonly about: string;
+  readonly migrations: readonly Migration[];
+}
+
 const table = 'stoa_migrations';
 
 /** Brings the tables of a domain to the newest migration. Throws if they are newer than this program. */
 export async function migrate(
   sql: PostgresSql,
-  domain: string,
-  migrations: readonly Migration[],
+  { domain, migrations }: Pick<DomainTables, 'domain' | 'migrations'>,
   rowsMax: number = limitDefinitions.migrationStepRowsMax.default,
 ): Promise<void> {
   const plan: Plan = {

@@ -1,14 +1,14 @@
 /** Periodic work is done by one server in each interval, so ten servers do no more of it than one. */
 import { type PostgresSql, query } from './connection.js';
-import { type Migration, migrate } from './migrate.js';
+import type { DomainTables } from './migrate.js';
 
-const turnTables = `CREATE TABLE sweep_turns (name text PRIMARY KEY, taken_at timestamptz NOT NULL)`;
+const tables = `CREATE TABLE sweep_turns (name text PRIMARY KEY, taken_at timestamptz NOT NULL)`;
 
-export const turnMigrations: readonly Migration[] = [turnTables];
-
-export function migrateTurns(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'turns', turnMigrations);
-}
+export const turnTables: DomainTables = {
+  domain: 'turns',
+  about: 'the table sweep_turns',
+  migrations: [tables],
+};
 
 /** Timers fire a little early or late, so a turn is free again shortly before its interval ends. */
 const earlyShare = 0.9;

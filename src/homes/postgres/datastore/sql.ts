@@ -6,14 +6,18 @@ import { documentId } from '../../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/documents/times.js';
 import type { Parameter } from '../database/connection.js';
+import type { DomainTables } from '../database/migrate.js';
 import { countsTables } from './counts.js';
 
 /**
  * `json` stores the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation "C"
  * orders by code point. The size is a generated column, so that rows of other programs have it too.
  */
-export const dataMigrations: readonly string[] = [
-  `CREATE FUNCTION agent_data_store_require_rows(rows_written bigint, rows_wanted bigint) RETURNS void
+export const dataTables: DomainTables = {
+  domain: 'datastore',
+  about: 'the tables agent_data_store…, for documents',
+  migrations: [
+    `CREATE FUNCTION agent_data_store_require_rows(rows_written bigint, rows_wanted bigint) RETURNS void
   LANGUAGE plpgsql AS $$
   BEGIN
     IF rows_written < rows_wanted THEN
@@ -50,7 +54,8 @@ export const dataMigrations: readonly string[] = [
     PRIMARY KEY ("userId", namespace, agent)
   );
   ${countsTables}`,
-];
+  ],
+};
 
 export interface DocumentRow {
   userId: string;

@@ -10,9 +10,10 @@ import { WaitingReaders } from '../../../feed/waiting-readers.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
+import { migrate } from '../database/migrate.js';
 import { listen } from '../database/pool.js';
 import { type Newest, Numbering } from './numbering.js';
-import { feedChannel, migrateFeed } from './schema.js';
+import { feedChannel, feedTables } from './schema.js';
 import { takeTurn } from '../database/turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
@@ -75,7 +76,7 @@ export class PostgresFeed implements Feed {
   /** Creates missing tables, and starts numbering and listening, unless the feed is only read. */
   async open(isOnlyRead = false): Promise<void> {
     const { sql } = this.#options;
-    await migrateFeed(sql);
+    await migrate(sql, feedTables);
     await this.#look();
     if (isOnlyRead) return;
     // The last function runs after each reconnection: notices may be lost, and the database may be a restored

@@ -1,8 +1,7 @@
 /** The tables of the change feed in PostgreSQL. In a distributed database they stay on one node. */
 import { clockSql } from '../database/database-clock.js';
 import { lockNumber } from '../database/advisory-locks.js';
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 
 /**
  * A write inserts one row into `incoming` with its last statement, when it holds all its row locks.
@@ -141,8 +140,8 @@ const tables = `
 
 export const feedChannel = 'stoa_feed';
 
-export const feedMigrations: readonly Migration[] = [tables];
-
-export function migrateFeed(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'feed', feedMigrations);
-}
+export const feedTables: DomainTables = {
+  domain: 'feed',
+  about: 'the schema feed, for the change feed',
+  migrations: [tables],
+};

@@ -3,8 +3,7 @@
  * same transaction and whichever program sends it: triggers do it. A server later files marked places into
  * segments; until then a search reads the marked records themselves.
  */
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 import { vectorTables } from './vectors/schema.js';
 
 /** The owner of messages: rooms belong to all users, so their messages have one index. */
@@ -202,9 +201,8 @@ const initialTables = `
 export const taskMarks = `${markFunction('mark_tasks', markedTasks)}
   ${markTriggers('workspaces.tasks', 'mark_tasks')}`;
 
-export const findMigrations: readonly Migration[] = [initialTables];
-
-/** After the tables of documents, which get triggers, and before those of tasks. */
-export function migrateFind(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'find', findMigrations);
-}
+export const findTables: DomainTables = {
+  domain: 'find',
+  about: 'the schema find, for the search',
+  migrations: [initialTables],
+};

@@ -37,7 +37,8 @@ import {
   readLock,
   renewLock,
 } from './rows.js';
-import { migrateLocks } from './schema.js';
+import { migrate } from '../database/migrate.js';
+import { locksTables } from './schema.js';
 
 export interface PostgresLocksOptions {
   readonly sql: PostgresSql;
@@ -47,7 +48,7 @@ export interface PostgresLocksOptions {
 }
 
 export async function openPostgresLocks(options: PostgresLocksOptions): Promise<PostgresLocks> {
-  await migrateLocks(options.sql);
+  await migrate(options.sql, locksTables);
   return new PostgresLocks(options);
 }
 

@@ -1,6 +1,5 @@
 /** The tables of locks. Primary keys begin with the owner, so that the tables can be distributed by owner. */
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS locks;
@@ -28,8 +27,8 @@ const tables = `
   CREATE INDEX locks_holder ON locks.locks (user_id, holder);
   CREATE INDEX locks_expiry ON locks.locks (expires_at)`;
 
-export const lockMigrations: readonly Migration[] = [tables];
-
-export function migrateLocks(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'locks', lockMigrations);
-}
+export const locksTables: DomainTables = {
+  domain: 'locks',
+  about: 'the schema locks',
+  migrations: [tables],
+};

@@ -5,7 +5,7 @@
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import { type DomainTables, migrate } from '../database/migrate.js';
 import { totalsTables } from './totals.js';
 
 /** Without the seed's `idx_agents_public_key`: the unique constraint has the same index. */
@@ -79,12 +79,16 @@ const ownTables = `
   );
   CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, name) WHERE owner IS NOT NULL`;
 
-export const messagingMigrations: readonly Migration[] = [`${seedTables}; ${ownTables}; ${totalsTables}`];
+export const messagingTables: DomainTables = {
+  domain: 'messaging',
+  about: 'the schema messaging',
+  migrations: [`${seedTables}; ${ownTables}; ${totalsTables}`],
+};
 
 /** Adds the tables of messaging. Tables of an AICQ server keep their columns and rows. */
 export async function migrateMessaging(sql: PostgresSql): Promise<void> {
   await checkSeedTables(sql);
-  await migrate(sql, 'messaging', messagingMigrations);
+  await migrate(sql, messagingTables);
 }
 
 const seedColumns: Readonly<Record<string, readonly string[]>> = {

@@ -11,13 +11,14 @@ import type { AgentView, RegistryPort, UserScope } from '../../../registry/port.
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { agentNotFound, secondSpelling } from '../../../registry/refusals.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { migrate } from '../database/migrate.js';
 import { PostgresStep, type RowName } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import * as agents from './agents.js';
 import { RegistryCallers } from './callers.js';
 import * as links from './links.js';
 import * as lists from './lists.js';
-import { migrateRegistry } from './schema.js';
+import { registryTables } from './schema.js';
 import * as sessions from './sessions.js';
 import { Spellings } from './spellings.js';
 import { sweepRegistry } from './sweep.js';
@@ -37,7 +38,7 @@ export interface PostgresRegistryOptions {
 
 /** Creates missing tables. */
 export async function openPostgresRegistry(options: PostgresRegistryOptions): Promise<PostgresRegistry> {
-  await migrateRegistry(options.sql);
+  await migrate(options.sql, registryTables);
   return new PostgresRegistry(options);
 }
 

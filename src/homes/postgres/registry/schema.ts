@@ -2,8 +2,7 @@
  * The tables of the registry and of tokens in PostgreSQL. Primary keys begin with the owner, so that the
  * tables can be distributed by owner.
  */
-import type { PostgresSql } from '../database/connection.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 
 /**
  * An agent and its lease are one row, so one row lock covers both and one statement reads both under the
@@ -116,9 +115,8 @@ const tables = `
   );
   CREATE INDEX tokens_expiry ON registry.tokens (expires_at) WHERE expires_at IS NOT NULL`;
 
-export const registryMigrations: readonly Migration[] = [tables];
-
-/** Migrates the tables of the registry and of tokens to the newest version. */
-export function migrateRegistry(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'registry', registryMigrations);
-}
+export const registryTables: DomainTables = {
+  domain: 'registry',
+  about: 'the schema registry, for users, agents, sessions and tokens',
+  migrations: [tables],
+};

@@ -5,7 +5,8 @@ import type { PostgresSql } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { KnownUsers } from '../known-users.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type TableMigration, migrateWorkspaces } from './schema.js';
+import { migrate } from '../database/migrate.js';
+import { type TableMigration, stepsOf, workspacesMigrations, workspacesTables } from './schema.js';
 import { PostgresWorkspaces } from './workspaces.js';
 
 export interface PostgresWorkspacesOptions {
@@ -28,7 +29,8 @@ export async function openPostgresWorkspaces(
   writer: PostgresWriter,
   options: PostgresWorkspacesOptions,
 ): Promise<PostgresWorkspaces> {
-  await migrateWorkspaces(sql, options.limits, options.migrations);
+  const migrations = stepsOf(options.migrations ?? workspacesMigrations);
+  await migrate(sql, { ...workspacesTables, migrations }, options.limits.migrationStepRowsMax);
   const port = new PostgresWorkspaces(sql, writer, options);
   if (options.isMoved !== true) await port.start();
   return port;

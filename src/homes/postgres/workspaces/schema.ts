@@ -1,8 +1,6 @@
 /** The tables of workspaces in PostgreSQL. */
-import type { Limits } from '../../../core/settings/limits.js';
-import type { PostgresSql } from '../database/connection.js';
 import { taskMarks } from '../find/schema.js';
-import { type Migration, type SteppedMigration, migrate } from '../database/migrate.js';
+import type { DomainTables, Migration, SteppedMigration } from '../database/migrate.js';
 
 /** A migration from the previous version of the tables. */
 export interface TableMigration {
@@ -247,20 +245,18 @@ const initialTables = `
 
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
 
-/**
- * Migrates the tables to the newest version. Each migration stores its version under the seed's metadata
- * keys.
- */
-export function migrateWorkspaces(
-  sql: PostgresSql,
-  limits: Limits,
-  migrations: readonly TableMigration[] = workspacesMigrations,
-): Promise<void> {
-  const steps = migrations.map(({ name, up, rows }, index): Migration => {
+export const workspacesTables: DomainTables = {
+  domain: 'workspaces',
+  about: 'the schema workspaces',
+  migrations: stepsOf(workspacesMigrations),
+};
+
+/** Each migration stores its version under the seed's metadata keys. */
+export function stepsOf(migrations: readonly TableMigration[]): Migration[] {
+  return migrations.map(({ name, up, rows }, index) => {
     const storeVersion = `INSERT INTO workspaces.metadata
       VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
       ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
     return rows === undefined ? `${up}; ${storeVersion}` : { up, ...rows, finish: storeVersion };
   });
-  return migrate(sql, 'workspaces', steps, limits.migrationStepRowsMax);
 }

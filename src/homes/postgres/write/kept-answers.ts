@@ -4,12 +4,12 @@ import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency/id
 import { type Withheld, repeatedAnswer } from '../../../core/idempotency/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { lockKeySql } from '../database/advisory-locks.js';
-import { type PostgresSql, type Queryable, checkWritable, query } from '../database/connection.js';
+import { type Queryable, checkWritable, query } from '../database/connection.js';
 import { lockUser } from './row-locks.js';
-import { type Migration, migrate } from '../database/migrate.js';
+import type { DomainTables } from '../database/migrate.js';
 import type { Work } from './work.js';
 
-const answerTables = `
+const tables = `
   CREATE TABLE kept_answers (
     -- Whose bytes the answer counts as.
     user_id text NOT NULL,
@@ -25,11 +25,11 @@ const answerTables = `
   );
   CREATE INDEX kept_answers_expiry ON kept_answers (expires_at)`;
 
-export const answerMigrations: readonly Migration[] = [answerTables];
-
-export function migrateAnswers(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'answers', answerMigrations);
-}
+export const answerTables: DomainTables = {
+  domain: 'answers',
+  about: 'the table kept_answers',
+  migrations: [tables],
+};
 
 /** Two requests with one key wait for each other here. */
 export async function lockAnswer(work: Work, idempotency: Idempotency | null | undefined): Promise<void> {

@@ -14,17 +14,18 @@ import { Periodic } from '../../../core/waiting/periodic.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import { inSteps } from '../database/in-steps.js';
 import {
+  answerTables,
   type DocumentsOf,
   findAnswer,
   keepAnswer,
   lockAnswer,
-  migrateAnswers,
   reserveAnswer,
 } from './kept-answers.js';
 import { hasSharedRows, lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { awaitAll, groupLockWaitMs, runTogether } from './group.js';
-import { migrateTurns, takeTurn } from '../database/turns.js';
+import { migrate } from '../database/migrate.js';
+import { takeTurn, turnTables } from '../database/turns.js';
 import { type CallerAgents, type CheckFence, type KeyedWrite, SharedWork, Work } from './work.js';
 import { actingAgent } from '../../../registry/recent-agents.js';
 
@@ -69,8 +70,8 @@ export class PostgresWriter implements Writer {
    */
   async open(isOnlyRead = false): Promise<void> {
     const { sql, clock } = this.#options;
-    await migrateAnswers(sql);
-    await migrateTurns(sql);
+    await migrate(sql, answerTables);
+    await migrate(sql, turnTables);
     await clock.refresh();
     if (!isOnlyRead) this.#sweeping.start();
   }

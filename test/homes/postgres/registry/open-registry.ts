@@ -10,8 +10,9 @@ import {
   closePostgres,
   openPostgres,
 } from '../../../../src/homes/postgres/database/pool.js';
-import { migrateFeed } from '../../../../src/homes/postgres/feed/schema.js';
-import { migrateAnswers } from '../../../../src/homes/postgres/write/kept-answers.js';
+import { migrate } from '../../../../src/homes/postgres/database/migrate.js';
+import { feedTables } from '../../../../src/homes/postgres/feed/schema.js';
+import { answerTables } from '../../../../src/homes/postgres/write/kept-answers.js';
 import {
   type PostgresRegistry,
   openPostgresRegistry,
@@ -44,8 +45,8 @@ export async function openPostgresRegistryBench(
   const clock = { nowMs: startMs };
   const given = options.realClock === true ? undefined : () => clock.nowMs;
   const sql = await openPostgres(url, { limits, connectionsMax: 8 });
-  await migrateAnswers(sql);
-  await migrateFeed(sql);
+  await migrate(sql, answerTables);
+  await migrate(sql, feedTables);
   const databaseClock = new DatabaseClock(sql);
   await databaseClock.refresh();
   const port = await openPostgresRegistry({
