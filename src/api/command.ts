@@ -30,6 +30,11 @@ export type FlagKind =
 /** The field (or a member of it, as in `spec.memory_mb`), its flag, and its line in the help. */
 export type FlagHint = readonly [field: string, flags: string, about: string, kind?: FlagKind];
 
+/** The flag of a list that can show one status only. */
+export function inStatus(statuses: readonly string[]) {
+  return ['status', '--status <status>', `Only in this status: ${statuses.join(', ')}`] as const;
+}
+
 export interface CommandHint {
   /** The command with its arguments, which have the names of the fields: `get <task_id>`, `ack <ids...>`. */
   usage: string;

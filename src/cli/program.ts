@@ -102,6 +102,9 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[],
     if (definition.examples !== undefined) command.addHelpText('after', examplesText(definition.examples));
     if (definition.commands !== undefined) addCommands(command, definition.commands, run);
     const { action } = definition;
+    // Commander would write "[command]" before the arguments of the command itself.
+    if (definition.commands !== undefined && action !== undefined)
+      command.usage(shownUsage(definition.usage).replace(/^\S+/, '[options]'));
     // The last two arguments from commander are the options and the command.
     if (action !== undefined)
       command.action((...given: unknown[]) =>

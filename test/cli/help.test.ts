@@ -55,6 +55,18 @@ describe('help', () => {
     expect(texts.get('stoa backup prune')).toContain('--json');
   });
 
+  test('of a command that other commands are below shows how it is called itself', () => {
+    expect(texts.get('stoa lock')).toContain('Usage: stoa lock [options] <name> [command...]\n');
+    expect(texts.get('stoa backup')).toContain('Usage: stoa backup [options] [directory]\n');
+    expect(texts.get('stoa agents')).toContain('Usage: stoa agents [options] [command]\n');
+  });
+
+  test('of a flag for a status lists the statuses', () => {
+    expect(texts.get('stoa tasks ls')?.replaceAll(/\s+/g, ' ')).toContain(
+      'pending, running, input_required, completed, failed, cancelled',
+    );
+  });
+
   test('of "connect" names its own data directory', () => {
     expect(texts.get('stoa connect')).toContain('Data directory (default: ~/.stoa; env: STOA_DATA)');
     expect(texts.get('stoa status')).toContain('Data directory (default: ./data; env: STOA_DATA)');

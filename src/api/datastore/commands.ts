@@ -19,6 +19,7 @@ export const dataCommands = {
   },
   getSettings: {
     usage: 'settings <namespace>',
+    about: 'Show the settings of a namespace',
     examples: ['stoa data settings notes'],
   },
   changeSettings: {

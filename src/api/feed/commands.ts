@@ -9,7 +9,11 @@ export const changeCommands = {
     flags: [
       ['since', '--since <position>', 'Only changes after this position'],
       ['back', '--back <n>', 'Start this many commits before the newest', 'number'],
-      ['topics', '--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
+      [
+        'topics',
+        '--topics <topics>',
+        'Only these topics, separated by commas, such as registry, agent or agent.created',
+      ],
       ['limit', '--limit <n>', 'Changes on a page', 'number'],
     ],
     examples: ['stoa changes --limit 20', 'stoa changes --topics registry --json'],

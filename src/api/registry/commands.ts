@@ -1,5 +1,6 @@
 /** Commands of agents, agent sessions, users and tokens. */
-import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
+import { agentStates, sessionStatuses } from '../../registry/model.js';
+import { type CommandHints, type FlagHint, inStatus, pageFlags } from '../command.js';
 import type { agents, tokens, users } from './operations.js';
 
 const specFlags = [
@@ -14,7 +15,7 @@ export const agentCommands = {
     usage: 'ls',
     about: 'List agents; without --user, those of all users',
     flags: [
-      ['status', '--status <status>', 'Only in this status'],
+      inStatus(agentStates),
       ['name', '--name <name>', 'Only with exactly this name'],
       ['label', '--label <label>', 'Only with this label: name or name=value'],
       ...pageFlags,
@@ -48,7 +49,11 @@ export const agentCommands = {
     about: 'Change an agent; labels are replaced as a whole',
     flags: [
       ['name', '--name <name>', 'A new name'],
-      ['status', '--status <status>', 'A new status; it must be a valid transition'],
+      [
+        'status',
+        '--status <status>',
+        `A new status, if the current one allows it: ${agentStates.join(', ')}`,
+      ],
       ...specFlags,
       ['error_message', '--error-message <text>', 'Why the agent is in error'],
     ],
@@ -118,7 +123,7 @@ export const agentSessionCommands = {
   listSessions: {
     usage: 'ls <agent_id>',
     about: 'List the sessions of an agent',
-    flags: [['status', '--status <status>', 'active or closed'], ...pageFlags],
+    flags: [inStatus(sessionStatuses), ...pageFlags],
     examples: ['stoa agents sessions ls scout'],
     table: {
       columns: { ID: 'session_id', STATUS: 'status', CREATED: 'created_at', CLOSED_AT: 'closed_at' },

@@ -34,7 +34,7 @@ export const roomCommands = {
     makesStore: true,
     examples: ['stoa rooms create planning', 'STOA_ROOM_KEY="a long shared key" stoa rooms create den'],
   },
-  get: { usage: 'get <room>', examples: ['stoa rooms get planning'] },
+  get: { usage: 'get <room>', about: 'Show one room', examples: ['stoa rooms get planning'] },
   update: {
     usage: 'set <room>',
     flags: [

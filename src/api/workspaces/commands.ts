@@ -1,8 +1,9 @@
 /** Commands of workspaces, projects, work sessions and tasks. */
-import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
+import { sessionStatuses, taskStatuses, workspaceStatuses } from '../../workspaces/model.js';
+import { type CommandHints, type FlagHint, inStatus, pageFlags } from '../command.js';
 import type { projects, sessions, tasks, workspaces } from './operations.js';
 
-const status = ['status', '--status <status>', 'active, inactive or archived'] as const;
+const status = ['status', '--status <status>', workspaceStatuses.join(', ')] as const;
 const newName = ['name', '--name <name>', 'A new name'] as const;
 const namedList = [
   status,
@@ -13,7 +14,6 @@ const namedList = [
 ] as const satisfies readonly FlagHint[];
 const alsoDeleted = ['deleted', '--deleted', 'Show it also if it is deleted', 'yes'] as const;
 const otherName = ['name', '--name <name>', 'A new name, if the old name is taken'] as const;
-const inStatus = ['status', '--status <status>', 'Only in this status'] as const;
 
 const workspaceFlags = [
   ['project_path', '--path <path>', 'Path of the project on disk'],
@@ -159,7 +159,7 @@ export const sessionCommands = {
   list: {
     usage: 'ls <project_id>',
     about: 'List the sessions of a project',
-    flags: [inStatus, ...pageFlags],
+    flags: [inStatus(sessionStatuses), ...pageFlags],
     examples: ['stoa sessions ls PROJECT --status active'],
     table: {
       columns: {
@@ -210,7 +210,7 @@ export const sessionCommands = {
   },
   update: {
     usage: 'move <session_id> <status>',
-    about: 'Move a session to another status',
+    about: `Move a session to another status: ${sessionStatuses.slice(1).join(', ')}`,
     flags: [['takeover', '--takeover', 'With active: end the session that holds the slot', 'yes']],
     examples: ['stoa sessions move ID active', 'stoa sessions move ID ending'],
   },
@@ -238,12 +238,6 @@ const everyTaskTable = {
   COMMAND: 'command',
   LABELS: 'labels',
 };
-const attempts = [
-  'max_attempts',
-  '--max-attempts <n>',
-  'Attempts before the task fails (default: 3)',
-  'number',
-] as const;
 const schedule = [
   ['run_at', '--run-at <time>', 'Start not before this time, such as 2030-01-31T12:00:00Z'],
   [
@@ -266,7 +260,7 @@ const reason = ['reason', '--reason <text>', 'The reason, which is stored in the
 const newTask = [
   ['priority', '--priority <n>', 'A task with a higher priority is claimed first; can be negative', 'signed'],
   ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
-  attempts,
+  ['max_attempts', '--max-attempts <n>', 'Attempts before the task fails (default: 3)', 'number'],
   labels,
   ...schedule,
 ] as const satisfies readonly FlagHint[];
@@ -277,7 +271,7 @@ export const taskCommands = {
     usage: 'ls',
     about: 'List tasks of all projects; without --user, those of all users',
     flags: [
-      inStatus,
+      inStatus(taskStatuses),
       ['holder', '--holder <agent>', 'Only tasks that this agent holds now'],
       ['project', '--project <id>', 'Only tasks of this project'],
       ['label', '--label <label>', 'Only tasks with this label'],
@@ -289,7 +283,7 @@ export const taskCommands = {
   inSession: {
     usage: 'in <session_id>',
     about: 'List the tasks of a session',
-    flags: [inStatus, ...pageFlags],
+    flags: [inStatus(taskStatuses), ...pageFlags],
     examples: ['stoa tasks in SESSION --status failed'],
     table: { columns: taskTable, empty: 'No tasks.' },
   },
@@ -326,7 +320,7 @@ export const taskCommands = {
     flags: [
       ['command', '--command <text>', 'The new command'],
       ['priority', '--priority <n>', 'The new priority', 'signed'],
-      attempts,
+      ['max_attempts', '--max-attempts <n>', 'Attempts before the task fails', 'number'],
       ['labels', '--label <label>', 'A label, instead of all labels before; can be repeated', 'many'],
       ...schedule,
       ['run_at', '--no-run-at', 'Remove the start time', 'none'],

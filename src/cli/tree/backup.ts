@@ -8,8 +8,8 @@ export const backupCommands: readonly CommandDefinition[] = [
     usage: 'backup [directory]',
     about: 'Create a backup while the server runs (default: into "backups" in the data directory)',
     options: [
-      ['--full', 'Everything; also without --incremental'],
-      ['--incremental', 'Only changes since the last backup in the directory'],
+      ['--full', 'Copy everything, as without a flag'],
+      ['--incremental', 'Copy only the changes since the last backup in the directory'],
       ['--with-key', 'Include the key ring: a reader of the backup can then decrypt every secret'],
     ],
     examples: [
@@ -81,7 +81,10 @@ export const backupCommands: readonly CommandDefinition[] = [
       'Import the lines of an export; - reads standard input. All lines are validated before the first is written',
     options: [
       ['--dry-run', 'Report what would happen, with every conflict, without writing'],
-      ['--ids <how>', 'keep, or map: new ids, which are always the same for the same file (default: keep)'],
+      [
+        '--ids <how>',
+        'keep the ids, or map them to new ones, the same each time for the same file (default: keep)',
+      ],
       ['--on-conflict <what>', 'fail, skip or replace (default: fail)'],
       ['--keep-going', 'Skip invalid lines, and accept an incomplete file'],
       ['--documents', 'The lines are only documents; existing documents are replaced'],

@@ -25,7 +25,6 @@ export const dataCommands: readonly CommandDefinition[] = [
       'stoa data ls --namespace files:my-repo',
     ],
     commands: [
-      ...derivedCommands('data', dataHints),
       {
         usage: 'get <key>',
         about: 'Print a value; with --json the complete document',
@@ -110,6 +109,7 @@ export const dataCommands: readonly CommandDefinition[] = [
         examples: ['stoa data patch limits \'{"cpu": 4, "gpu": null}\''],
         action: async () => (await data()).patch,
       },
+      ...derivedCommands('data', dataHints),
     ],
   },
   {

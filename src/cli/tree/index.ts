@@ -105,7 +105,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'hook <event>',
-    about: 'Print what an agent should know now, for the hooks of agent programs: start, prompt or tool',
+    about: 'Print what an agent should know at an event of its program: start, prompt or tool',
     options: [
       ['--scope <name>', 'The repository, as in "stoa mcp --scope"'],
       ['--program <name>', 'Answer as this program reads it: gemini, codex or cursor (default: plain text)'],

@@ -33,7 +33,10 @@ export const watchCommands: readonly CommandDefinition[] = [
         usage: 'changes',
         about: 'Watch every change in order: the whole feed',
         options: [
-          ['--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
+          [
+            '--topics <topics>',
+            'Only these topics, separated by commas, such as registry, agent or agent.created',
+          ],
           ['--since <position>', 'Start after this position'],
           ['--no-reconnect', 'End when the server ends'],
         ],

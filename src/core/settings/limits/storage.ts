@@ -52,7 +52,7 @@ export const storageLimits = {
   },
   backendDelayMsMax: {
     default: 2_000,
-    about: 'Milliseconds at most between two attempts of such a request.',
+    about: 'Longest pause between two attempts of a request to a database server, in milliseconds.',
   },
   backendStartSecondsMax: {
     default: 60,
