@@ -19,8 +19,8 @@ import type {
   Scope,
 } from './model.js';
 import { ExpirySweep } from './expiry-sweep.js';
-import { DataNamespace } from './namespace.js';
-import { type NamespacePageRequest, readNamespaces } from './namespace-pages.js';
+import { DataNamespace } from './namespaces/namespace.js';
+import { type NamespacePageRequest, readNamespaces } from './namespaces/namespace-pages.js';
 import { checkKey, checkPrefix } from './names.js';
 import { checkReadBytes } from './documents/bounded-reads.js';
 import { type ListOptions, readDocuments, readPage } from './documents/pages.js';

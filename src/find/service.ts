@@ -6,7 +6,7 @@ import { Places } from '../core/waiting/places.js';
 import { Slices } from '../core/waiting/yielding.js';
 import type { Limits } from '../core/settings/limits.js';
 import { writableScope } from '../datastore/access.js';
-import type { NamespaceSettingsPort } from '../datastore/namespace-settings.js';
+import type { NamespaceSettingsPort } from '../datastore/namespaces/namespace-settings.js';
 import type { DocumentReads } from '../datastore/port.js';
 import type { FindPage } from './answers.js';
 import { decodeWordsPosition, encodeWordsPosition } from './cursor.js';

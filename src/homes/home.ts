@@ -6,7 +6,7 @@ import type { CommitHome } from '../commit/home.js';
 import type { RequestRates } from '../core/request-rates.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
-import type { NamespaceSettingsPort } from '../datastore/namespace-settings.js';
+import type { NamespaceSettingsPort } from '../datastore/namespaces/namespace-settings.js';
 import type { DataPort } from '../datastore/port.js';
 import type { StoreNotes } from '../datastore/document-store/notes-port.js';
 import type { FindPort } from '../find/port.js';

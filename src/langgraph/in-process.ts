@@ -7,7 +7,7 @@ import type {
   NamespaceSettings,
   NamespaceSettingsService,
   SettingsChange,
-} from '../datastore/namespace-settings.js';
+} from '../datastore/namespaces/namespace-settings.js';
 import type { DataService } from '../datastore/service.js';
 import type { FindService } from '../find/service.js';
 import type { VectorsService } from '../find/vectors/service.js';

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { CommitService } from '../commit/service.js';
 import { StoaError } from '../core/errors.js';
-import { NamespaceSettingsService } from '../datastore/namespace-settings.js';
+import { NamespaceSettingsService } from '../datastore/namespaces/namespace-settings.js';
 import { ChangesService } from '../feed/service.js';
 import { FindService } from '../find/service.js';
 import { Embedding } from '../find/vectors/embedding.js';

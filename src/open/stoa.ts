@@ -2,7 +2,7 @@
 import type { CommitService } from '../commit/service.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { EngineName, StoreConfig } from '../core/settings/store-config.js';
-import type { NamespaceSettingsService } from '../datastore/namespace-settings.js';
+import type { NamespaceSettingsService } from '../datastore/namespaces/namespace-settings.js';
 import type { DataService } from '../datastore/service.js';
 import type { ChangesService } from '../feed/service.js';
 import type { FindService } from '../find/service.js';

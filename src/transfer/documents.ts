@@ -6,7 +6,7 @@ import type { DataService } from '../datastore/service.js';
 import { contentHash } from '../datastore/transfer/transfer.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { operatorCaller } from '../core/caller.js';
-import type { DocumentLine } from './record-schemas.js';
+import type { DocumentLine } from './records/record-schemas.js';
 import type { Conflict, OnConflict, Outcome } from './model.js';
 import type { ExportScope, RecordPage, RecordStore } from './port.js';
 

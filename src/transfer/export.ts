@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { StoaError } from '../core/errors.js';
 import { Slices } from '../core/waiting/yielding.js';
-import { recordKinds } from './kinds.js';
+import { recordKinds } from './records/kinds.js';
 import {
   type Header,
   type Trailer,

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import { fieldErrors } from '../core/validation/validate.js';
 import { fileLines, parsedLine } from './file-lines.js';
-import { type RecordKind, recordKinds } from './kinds.js';
+import { type RecordKind, recordKinds } from './records/kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';
 
 export interface ReadLine {

@@ -3,7 +3,7 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type ExportOptions, type RecordStores, exportLines } from './export.js';
-import { type ImportOptions, importFile } from './import.js';
+import { type ImportOptions, importFile } from './import/import.js';
 import type { ImportReport } from './model.js';
 
 export interface TransferServiceOptions {

@@ -16,7 +16,7 @@ import {
   checkTaskBounds,
   checkWorkspaceBounds,
 } from './bounds.js';
-import { checkConfig, maskConfig, sealConfig } from './config-secrets.js';
+import { checkConfig, maskConfig, sealConfig } from './secrets/config-secrets.js';
 import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
 import type { TaskEvent } from './changes.js';
@@ -25,8 +25,8 @@ import * as schemas from './schemas.js';
 import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
 import * as questions from './tasks/questions.js';
 import * as rules from './tasks/tasks.js';
-import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
-import * as workspaces from './workspaces.js';
+import { checkGitFields, withoutGitPasswords } from './secrets/url-passwords.js';
+import * as workspaces from './rules/workspaces.js';
 
 export interface WorkspacesStepsOptions {
   port: WorkspacesPort;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stoa } from '../../src/client/index.js';
 import { DataClient } from '../../src/client/data.js';
-import { DataNamespace } from '../../src/datastore/namespace.js';
+import { DataNamespace } from '../../src/datastore/namespaces/namespace.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 

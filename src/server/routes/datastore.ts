@@ -2,7 +2,7 @@
 import { data, documents, mergePatchType } from '../../api/datastore/operations.js';
 import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/datastore/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
-import type { NamespaceSettings } from '../../datastore/namespace-settings.js';
+import type { NamespaceSettings } from '../../datastore/namespaces/namespace-settings.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/documents/seed-document.js';
 import { StoaError } from '../../core/errors.js';

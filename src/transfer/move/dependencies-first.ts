@@ -1,5 +1,5 @@
 /** Tasks in the order in which they need each other. */
-import type { TaskLine } from '../record-schemas.js';
+import type { TaskLine } from '../records/record-schemas.js';
 import type { RecordPage } from '../port.js';
 import type { MoveStore } from './stores.js';
 

@@ -1,5 +1,5 @@
 /** Records that no export has: a move takes them from home to home. */
-import type { NamespaceSettings } from '../../datastore/namespace-settings.js';
+import type { NamespaceSettings } from '../../datastore/namespaces/namespace-settings.js';
 import type { TokenRecord } from '../../identity/tokens.js';
 import type { Lock } from '../../locks/model.js';
 import type { TransferRecord } from '../model.js';

@@ -6,7 +6,7 @@
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { globalRoomId } from '../../messaging/identities/uuid.js';
-import type { RoomLine } from '../record-schemas.js';
+import type { RoomLine } from '../records/record-schemas.js';
 import type { TransferRecord } from '../model.js';
 import { DependenciesFirst } from './dependencies-first.js';
 import { type MoveSide, type MovedType, movedTypes } from './stores.js';

@@ -5,7 +5,7 @@ import type { Limits } from '../../core/settings/limits.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import { SideSum } from '../../datastore/transfer/move.js';
 import { retentionOf } from '../../messaging/rooms/visibility.js';
-import type { MessageLine, RoomLine } from '../record-schemas.js';
+import type { MessageLine, RoomLine } from '../records/record-schemas.js';
 import type { TransferRecord } from '../model.js';
 import type { RecordPage } from '../port.js';
 import type { MoveSide, MoveStore, MovedType } from './stores.js';

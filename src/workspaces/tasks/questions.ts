@@ -8,7 +8,7 @@ import { isoTime } from '../../core/text/iso-time.js';
 import type { Task } from '../model.js';
 import type { Reporter } from '../port.js';
 import type { AnswerRequest, AskRequest } from '../schemas.js';
-import { checkTaskTransition } from '../transitions.js';
+import { checkTaskTransition } from '../rules/transitions.js';
 import {
   type HeldTask,
   type LeaseEnd,

@@ -8,7 +8,7 @@ import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen } from
 import type { TaskEvent } from '../changes.js';
 import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
-import { checkTaskTransition } from '../transitions.js';
+import { checkTaskTransition } from '../rules/transitions.js';
 import { labelSet } from './claim-filter.js';
 import { nextAttempt, retryOf, startTime } from './schedule.js';
 

@@ -8,7 +8,7 @@ import {
   checkSettingsCount,
   isDefault,
   settingsDefault,
-} from '../../../datastore/namespace-settings.js';
+} from '../../../datastore/namespaces/namespace-settings.js';
 import { userKey } from '../../../identity/user-key.js';
 import { reindexAgain } from '../find/reindex/rows.js';
 import { waitForVector } from '../find/vectors/rows.js';

@@ -6,7 +6,7 @@ import type { IndexRow } from '../indexed-family.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
 import type { Reader } from '../kernel/transaction.js';
 import { type Entity, type Task, heldStatuses, isOpen, taskStatuses } from '../../../workspaces/model.js';
-import { sessionDeadline } from '../../../workspaces/sessions.js';
+import { sessionDeadline } from '../../../workspaces/rules/sessions.js';
 import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
 import { type BulkKind, bulkMark } from '../workspaces/bulk/bulk.js';

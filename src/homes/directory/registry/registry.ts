@@ -4,7 +4,7 @@
  */
 import { versionFailure } from '../../../core/errors.js';
 import type { Writer } from '../../../core/write.js';
-import { forgetAgent } from '../../../registry/forgetting.js';
+import { forgetAgent } from '../../../registry/lifecycle/forgetting.js';
 import { step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';

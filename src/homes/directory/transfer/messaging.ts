@@ -7,8 +7,13 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
-import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
-import { orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
+import type {
+  DirectLine,
+  IdentityLine,
+  MessageLine,
+  RoomLine,
+} from '../../../transfer/records/record-schemas.js';
+import { orphan, roomNameObstacle } from '../../../transfer/import/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/messages/inboxes.js';

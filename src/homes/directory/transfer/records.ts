@@ -11,7 +11,7 @@ import {
   ofAnotherUser,
   outcomeOf,
   verdictOf,
-} from '../../../transfer/compare-records.js';
+} from '../../../transfer/import/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 

@@ -8,8 +8,13 @@ import { decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
 import { absentCountKey, agentCountKey, linkKinds } from '../../../registry/layout/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
-import { ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
+import type {
+  AgentLine,
+  AgentSessionLine,
+  LinkLine,
+  UserLine,
+} from '../../../transfer/records/record-schemas.js';
+import { ofAnotherUser, orphan } from '../../../transfer/import/compare-records.js';
 import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
@@ -25,7 +30,7 @@ import {
   tooManyAgents,
   userEssence,
   userLine,
-} from '../../../transfer/registry-lines.js';
+} from '../../../transfer/records/registry-lines.js';
 import type { DirectoryRegistry } from '../registry/registry.js';
 import { registryFamilies as families } from '../registry/families.js';
 import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links/links.js';

@@ -7,8 +7,8 @@ import type {
   TaskLine,
   WorkSessionLine,
   WorkspaceLine,
-} from '../../../transfer/record-schemas.js';
-import { orphan } from '../../../transfer/compare-records.js';
+} from '../../../transfer/records/record-schemas.js';
+import { orphan } from '../../../transfer/import/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {
   projectEssence,
@@ -18,7 +18,7 @@ import {
   taskLine,
   workspaceLine,
   workspaceOf,
-} from '../../../transfer/workspace-lines.js';
+} from '../../../transfer/records/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { idOfName } from '../workspaces/verbs.js';
 import { buckets } from '../workspaces/keys.js';

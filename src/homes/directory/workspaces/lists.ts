@@ -12,7 +12,7 @@ import type {
   WorkSession,
   Workspace,
 } from '../../../workspaces/model.js';
-import { PageRoom } from '../../../workspaces/page-room.js';
+import { PageRoom } from '../../../workspaces/lists/page-room.js';
 import type { ListRequest, Listed, NamedListRequest, PageSize } from '../../../workspaces/port.js';
 import { buckets, indexPrefix, indexedText, wholeLine } from './keys.js';
 import { type Records, readRecord } from './rows.js';

@@ -1,7 +1,7 @@
 /** The shard in which the records of an owner live, and the entries of their ids in shard 00. */
 import { userKey } from '../../../identity/user-key.js';
 import type { Owner } from '../../../workspaces/port.js';
-import { notFound } from '../../../workspaces/workspaces.js';
+import { notFound } from '../../../workspaces/rules/workspaces.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';

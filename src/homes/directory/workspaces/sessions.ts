@@ -16,8 +16,8 @@ import {
   sessionDeadline,
   slotTaken,
   stepsToEnd,
-} from '../../../workspaces/sessions.js';
-import { checkVersion } from '../../../workspaces/workspaces.js';
+} from '../../../workspaces/rules/sessions.js';
+import { checkVersion } from '../../../workspaces/rules/workspaces.js';
 import { sessionRecords } from './indexes.js';
 import { activeSlot, buckets } from './keys.js';
 import { startPurge } from './bulk/purge.js';

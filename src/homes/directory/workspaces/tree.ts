@@ -2,7 +2,7 @@
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Task, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
-import { notFound } from '../../../workspaces/workspaces.js';
+import { notFound } from '../../../workspaces/rules/workspaces.js';
 import { workspaceRecords } from './indexes.js';
 import { addOpenTasks, readRecord } from './rows.js';
 

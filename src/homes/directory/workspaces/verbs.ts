@@ -10,7 +10,7 @@ import {
   newProject,
   newWorkspace,
   takesName,
-} from '../../../workspaces/workspaces.js';
+} from '../../../workspaces/rules/workspaces.js';
 import { projectRecords, workspaceRecords } from './indexes.js';
 import { buckets, indexPrefix } from './keys.js';
 import { startPurge } from './bulk/purge.js';

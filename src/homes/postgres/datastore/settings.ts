@@ -8,11 +8,11 @@ import {
   checkSettingsCount,
   isDefault,
   settingsDefault,
-} from '../../../datastore/namespace-settings.js';
+} from '../../../datastore/namespaces/namespace-settings.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { reindexAgain } from '../find/reindex-jobs.js';
+import { reindexAgain } from '../find/reindex/jobs.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';

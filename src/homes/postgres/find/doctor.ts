@@ -25,8 +25,8 @@ import type { Filing } from './filing.js';
 import type { SearchedMessages } from './messages.js';
 import { nextOwner, ownedKinds, readNames } from './names.js';
 import { readEntries } from './records.js';
-import { reindexedNamespaces } from './reindex-jobs.js';
-import { markNames } from './reindex.js';
+import { reindexedNamespaces } from './reindex/jobs.js';
+import { markNames } from './reindex/reindex.js';
 import { messagesOwner } from './schema.js';
 import type { SegmentRow } from './segment-rows.js';
 

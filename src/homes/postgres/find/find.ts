@@ -18,7 +18,7 @@ import { examineIndex } from './doctor.js';
 import { type FiledStep, Filing } from './filing.js';
 import { type GatheredOwner, Gathering, marksReadMax } from './gather.js';
 import type { SearchedMessages } from './messages.js';
-import { Reindexing } from './reindex.js';
+import { Reindexing } from './reindex/reindex.js';
 import { messagesOwner } from './schema.js';
 import { putStoreEntries, removeExpired } from './store-entries.js';
 import { PostgresVectors } from './vectors/vectors.js';

@@ -8,7 +8,7 @@ import type { EntryName } from '../../../find/model.js';
 import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces } from '../../../find/segments/segment.js';
 import type { Work } from '../write/work.js';
-import { markNames } from './reindex.js';
+import { markNames } from './reindex/reindex.js';
 import { messagesOwner } from './schema.js';
 import { type SegmentRow, segmentColumns } from './segment-rows.js';
 

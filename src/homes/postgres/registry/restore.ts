@@ -7,8 +7,13 @@ import { sessionChange, userChange } from '../../../registry/announcements.js';
 import { restored } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import { secondSpelling } from '../../../registry/refusals.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
-import { countsInQuota, storedAgent, storedSession } from '../../../transfer/registry-lines.js';
+import type {
+  AgentLine,
+  AgentSessionLine,
+  LinkLine,
+  UserLine,
+} from '../../../transfer/records/record-schemas.js';
+import { countsInQuota, storedAgent, storedSession } from '../../../transfer/records/registry-lines.js';
 import { TryAgain } from '../database/errors.js';
 import { hasRoom, insertAgent } from './agents.js';
 import { addLink } from './links.js';

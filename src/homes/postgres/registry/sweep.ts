@@ -1,7 +1,7 @@
 /** The due timers of the registry: expired leases, inactive agents, agents to be forgotten. */
 import { operatorCaller } from '../../../core/caller.js';
 import { type Writer, writeOne } from '../../../core/write.js';
-import { forgetAgent } from '../../../registry/forgetting.js';
+import { forgetAgent } from '../../../registry/lifecycle/forgetting.js';
 import { PostgresStep } from '../write/step.js';
 import { sweepActivity, sweepLeases } from './agents.js';
 import type { PostgresRegistry } from './registry.js';

@@ -6,11 +6,16 @@ import type { Change } from '../../../core/change.js';
 import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
-import { orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
-import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
+import { orphan, roomNameObstacle } from '../../../transfer/import/compare-records.js';
+import type {
+  DirectLine,
+  IdentityLine,
+  MessageLine,
+  RoomLine,
+} from '../../../transfer/records/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { markNames } from '../find/reindex.js';
+import { markNames } from '../find/reindex/reindex.js';
 import { messagesOwner } from '../find/schema.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { PostgresIdentities } from '../messaging/identities.js';

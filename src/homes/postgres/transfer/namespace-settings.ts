@@ -1,5 +1,5 @@
 /** Settings of namespaces in PostgreSQL, as a move takes them. */
-import { isDefault } from '../../../datastore/namespace-settings.js';
+import { isDefault } from '../../../datastore/namespaces/namespace-settings.js';
 import type { NamespaceSettingsLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type { PostgresSql } from '../database/connection.js';

@@ -2,7 +2,7 @@
  * Writes many new tasks of an import or a move in a few statements: one task at a time takes five round
  * trips.
  */
-import type { TaskLine } from '../../../transfer/record-schemas.js';
+import type { TaskLine } from '../../../transfer/records/record-schemas.js';
 import { isOpen } from '../../../workspaces/model.js';
 import { updateCounters } from '../workspaces/counters.js';
 import { insertDependencies } from '../workspaces/tasks/dependants.js';

@@ -1,5 +1,5 @@
 /** Records of one kind in PostgreSQL: read in pages, and written in one transaction for each step. */
-import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/compare-records.js';
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/import/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';

@@ -1,6 +1,11 @@
 /** Reads and writes users, agents, their sessions and links in PostgreSQL as lines of an export. */
-import { ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
+import { ofAnotherUser, orphan } from '../../../transfer/import/compare-records.js';
+import type {
+  AgentLine,
+  AgentSessionLine,
+  LinkLine,
+  UserLine,
+} from '../../../transfer/records/record-schemas.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { StoredUser } from '../../../registry/model.js';
 import type { Conflict } from '../../../transfer/model.js';
@@ -17,7 +22,7 @@ import {
   tooManyAgents,
   userEssence,
   userLine,
-} from '../../../transfer/registry-lines.js';
+} from '../../../transfer/records/registry-lines.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { absentAgents } from '../registry/agents.js';
 import { linkOwnerId } from '../registry/links.js';

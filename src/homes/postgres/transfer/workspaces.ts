@@ -1,12 +1,12 @@
 /** Reads and writes workspaces, projects, sessions and tasks in PostgreSQL as lines of an export. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { orphan } from '../../../transfer/compare-records.js';
+import { orphan } from '../../../transfer/import/compare-records.js';
 import type {
   ProjectLine,
   TaskLine,
   WorkSessionLine,
   WorkspaceLine,
-} from '../../../transfer/record-schemas.js';
+} from '../../../transfer/records/record-schemas.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import {
@@ -17,7 +17,7 @@ import {
   taskLine,
   workspaceLine,
   workspaceOf,
-} from '../../../transfer/workspace-lines.js';
+} from '../../../transfer/records/workspace-lines.js';
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { satisfies } from '../../../workspaces/tasks/tasks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';

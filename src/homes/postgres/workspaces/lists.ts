@@ -8,7 +8,7 @@ import type {
   WorkSession,
   Workspace,
 } from '../../../workspaces/model.js';
-import { firstPage } from '../../../workspaces/page-room.js';
+import { firstPage } from '../../../workspaces/lists/page-room.js';
 import type { ListRequest, Listed, NamedListRequest, Owner, PageSize } from '../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../database/connection.js';
 import {

@@ -1,6 +1,6 @@
 /** Names of workspaces and projects are unique: per owner, and per workspace. */
 import type { Project, Workspace } from '../../../workspaces/model.js';
-import { nameTaken } from '../../../workspaces/workspaces.js';
+import { nameTaken } from '../../../workspaces/rules/workspaces.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import type { WorkspacesWork } from './work.js';
 

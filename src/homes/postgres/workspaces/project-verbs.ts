@@ -2,7 +2,7 @@
 import type { Project, Workspace } from '../../../workspaces/model.js';
 import type { Owner, RecordChange, RecordRule } from '../../../workspaces/port.js';
 import type { NewProject } from '../../../workspaces/schemas.js';
-import { checkPurge, newProject, notFound, takesName } from '../../../workspaces/workspaces.js';
+import { checkPurge, newProject, notFound, takesName } from '../../../workspaces/rules/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import {

@@ -1,6 +1,6 @@
 /** Re-keying in PostgreSQL: encrypts secrets with the current key, in steps that store their progress. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { resealConfig } from '../../../workspaces/config-secrets.js';
+import { resealConfig } from '../../../workspaces/secrets/config-secrets.js';
 import type { JsonObject } from '../../../workspaces/model.js';
 import type { WorkspacesWork } from './work.js';
 

@@ -9,8 +9,8 @@ import {
   sessionDeadline,
   slotTaken,
   stepsToEnd,
-} from '../../../workspaces/sessions.js';
-import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
+} from '../../../workspaces/rules/sessions.js';
+import { checkVersion, notFound } from '../../../workspaces/rules/workspaces.js';
 import { lockKeySql } from '../database/advisory-locks.js';
 import { type Queryable, query } from '../database/connection.js';
 import { clockColumn } from '../database/database-clock.js';

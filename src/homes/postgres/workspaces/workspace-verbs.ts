@@ -2,7 +2,7 @@
 import type { Workspace } from '../../../workspaces/model.js';
 import type { Owner, RecordChange, RecordRule } from '../../../workspaces/port.js';
 import type { NewWorkspace } from '../../../workspaces/schemas.js';
-import { checkPurge, newWorkspace, notFound, takesName } from '../../../workspaces/workspaces.js';
+import { checkPurge, newWorkspace, notFound, takesName } from '../../../workspaces/rules/workspaces.js';
 import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, updateRecord, workspaceTable } from './rows.js';

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Stoa, openStoa, operatorCaller } from '../../../../src/index.js';
-import type { TaskLine } from '../../../../src/transfer/record-schemas.js';
+import type { TaskLine } from '../../../../src/transfer/records/record-schemas.js';
 import type { RecordStore } from '../../../../src/transfer/port.js';
 import type { MoveStep } from '../../../../src/transfer/move/move.js';
 import type { TestServer } from '../../../servers/child.js';

@@ -13,7 +13,7 @@ import type {
   AgentSessionLine,
   LinkLine,
   UserLine,
-} from '../../../../src/transfer/record-schemas.js';
+} from '../../../../src/transfer/records/record-schemas.js';
 import type { TransferRecord } from '../../../../src/transfer/model.js';
 import type { ExportScope } from '../../../../src/transfer/port.js';
 import { openRegistry } from '../../directory/registry/open-registry.js';

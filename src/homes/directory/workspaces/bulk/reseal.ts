@@ -6,7 +6,7 @@ import { Listeners } from '../../../../core/listeners.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Transaction } from '../../kernel/transaction.js';
 import type { Sealer } from '../../../../secrets/sealer.js';
-import { resealConfig } from '../../../../workspaces/config-secrets.js';
+import { resealConfig } from '../../../../workspaces/secrets/config-secrets.js';
 import { type BulkWork, markBulk } from './bulk.js';
 import { buckets } from '../keys.js';
 import { decodeRecord, encodeJson } from '../rows.js';

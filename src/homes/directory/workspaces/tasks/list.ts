@@ -3,7 +3,7 @@ import { prefixRange } from '../../kernel/engine.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { type ListedTask, type Task, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
-import { PageRoom } from '../../../../workspaces/page-room.js';
+import { PageRoom } from '../../../../workspaces/lists/page-room.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
 import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';
 import { buckets, indexPrefix, indexedText } from '../keys.js';

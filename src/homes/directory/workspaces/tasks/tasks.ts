@@ -13,12 +13,12 @@ import {
 } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
 import type { NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
-import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
+import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/rules/sessions.js';
 import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
 import { expireQuestion } from '../../../../workspaces/tasks/questions.js';
 import { checkDependency, retryTask } from '../../../../workspaces/tasks/retry.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
-import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
+import { checkVersion, notFound } from '../../../../workspaces/rules/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
 import { markBulk } from '../bulk/bulk.js';
 import { isReady, sessionRecords } from '../indexes.js';

@@ -1,7 +1,7 @@
 /** Reads waiting documents, and stores their vectors. */
 import type { EmbeddedDocument, StoredVector, WaitingDocument } from '../../../../find/vectors/port.js';
 import type { DocumentRecord } from '../../../../datastore/model.js';
-import { settingsDefault } from '../../../../datastore/namespace-settings.js';
+import { settingsDefault } from '../../../../datastore/namespaces/namespace-settings.js';
 import { msOf } from '../../../../datastore/documents/times.js';
 import { lockKeySql } from '../../database/advisory-locks.js';
 import { type PostgresSql, type Queryable, query } from '../../database/connection.js';

@@ -1,6 +1,6 @@
 /** Lists of tasks over all projects, in pages and in the order of ids, which is the order of creation. */
 import { type ListedTask, heldStatuses, taskStatuses } from '../../../../workspaces/model.js';
-import { firstPage } from '../../../../workspaces/page-room.js';
+import { firstPage } from '../../../../workspaces/lists/page-room.js';
 import type { Listed, TaskListRequest } from '../../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../../database/connection.js';
 import { leaseEnd } from '../../../../workspaces/tasks/tasks.js';

@@ -3,7 +3,7 @@ import { StoaError } from '../../../../core/errors.js';
 import { type TaskLease, heldStatuses } from '../../../../workspaces/model.js';
 import type { Owner } from '../../../../workspaces/port.js';
 import type * as rules from '../../../../workspaces/tasks/tasks.js';
-import { notFound } from '../../../../workspaces/workspaces.js';
+import { notFound } from '../../../../workspaces/rules/workspaces.js';
 import { type Queryable, query } from '../../database/connection.js';
 import { clockColumn } from '../../database/database-clock.js';
 import {

@@ -1,5 +1,5 @@
 /** How much of a page is left. A page of long records ends early, because it is written as JSON in one turn. */
-import type { PageSize } from './port.js';
+import type { PageSize } from '../port.js';
 
 export class PageRoom {
   #items: number;

@@ -1,8 +1,8 @@
 /** Removes an agent that was away for too long. */
-import { operatorCaller } from '../core/caller.js';
-import { StoaError } from '../core/errors.js';
-import { type Writer, writeOne } from '../core/write.js';
-import type { RegistryPort } from './port.js';
+import { operatorCaller } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
+import { type Writer, writeOne } from '../../core/write.js';
+import type { RegistryPort } from '../port.js';
 
 const noGuard = { fence: null };
 

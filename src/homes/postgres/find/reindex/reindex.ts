@@ -5,24 +5,24 @@
  * first one dies.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Periodic } from '../../../core/waiting/periodic.js';
+import { Periodic } from '../../../../core/waiting/periodic.js';
 import type {
   CurrentDocument,
   CurrentDocuments,
-} from '../../../datastore/document-store/current-documents.js';
-import { JoinedWork } from '../../../find/joined-work.js';
-import type { EntryName } from '../../../find/model.js';
-import type { OnReindexed, ReindexReport, ReindexScope } from '../../../find/port.js';
-import { Catalog } from '../../../find/segments/catalog.js';
-import { DeadPlaces } from '../../../find/segments/segment.js';
-import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { examinedSegment } from './examined-segments.js';
-import type { Filing } from './filing.js';
-import type { MessageReader } from './messages.js';
-import { type NamesPosition, type OwnedKind, nextOwner, ownedKinds, readNames } from './names.js';
-import { readEntries } from './records.js';
-import { type Job, JobLost, type Position, ReindexJobs, keyOf, reportMs } from './reindex-jobs.js';
-import { messagesOwner } from './schema.js';
+} from '../../../../datastore/document-store/current-documents.js';
+import { JoinedWork } from '../../../../find/joined-work.js';
+import type { EntryName } from '../../../../find/model.js';
+import type { OnReindexed, ReindexReport, ReindexScope } from '../../../../find/port.js';
+import { Catalog } from '../../../../find/segments/catalog.js';
+import { DeadPlaces } from '../../../../find/segments/segment.js';
+import { type PostgresSql, type Queryable, query } from '../../database/connection.js';
+import { examinedSegment } from '../examined-segments.js';
+import type { Filing } from '../filing.js';
+import type { MessageReader } from '../messages.js';
+import { type NamesPosition, type OwnedKind, nextOwner, ownedKinds, readNames } from '../names.js';
+import { readEntries } from '../records.js';
+import { type Job, JobLost, type Position, ReindexJobs, keyOf, reportMs } from './jobs.js';
+import { messagesOwner } from '../schema.js';
 
 export interface ReindexSource {
   readonly sql: PostgresSql;

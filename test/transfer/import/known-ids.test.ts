@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { KnownIds } from '../../src/transfer/known-ids.js';
+import { KnownIds } from '../../../src/transfer/import/known-ids.js';
 
 it('knows a hundred thousand ids, each with its type, and no others', () => {
   const ids = new KnownIds();

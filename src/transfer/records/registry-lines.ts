@@ -2,8 +2,8 @@
  * Records of the registry as lines of an export, and back; what two of them have in common, and their
  * conflicts.
  */
-import { userKey } from '../identity/user-key.js';
-import type { RestoredAgent } from '../registry/lifecycle/lifecycle.js';
+import { userKey } from '../../identity/user-key.js';
+import type { RestoredAgent } from '../../registry/lifecycle/lifecycle.js';
 import {
   type Lease,
   type SessionRecord,
@@ -14,10 +14,10 @@ import {
   sessionStatusBytes,
   sessionStatusOf,
   stateOf,
-} from '../registry/model.js';
+} from '../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './record-schemas.js';
-import type { Conflict } from './model.js';
-import type { ExportScope } from './port.js';
+import type { Conflict } from '../model.js';
+import type { ExportScope } from '../port.js';
 
 /** `deletedFence` is given for a move. */
 export function userLine({ user, record, agentsMax }: StoredUser, deletedFence?: number): UserLine {

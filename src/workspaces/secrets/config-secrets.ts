@@ -1,7 +1,7 @@
 /** Secrets inside a project's config: which texts they are, and how they are sealed, masked and kept. */
-import { StoaError } from '../core/errors.js';
-import { type Sealer, secretMask } from '../secrets/sealer.js';
-import type { JsonObject, JsonValue } from './model.js';
+import { StoaError } from '../../core/errors.js';
+import { type Sealer, secretMask } from '../../secrets/sealer.js';
+import type { JsonObject, JsonValue } from '../model.js';
 import { holdsUrlPassword } from './url-passwords.js';
 
 /** An encrypted string is stored in the config as `{"$sealed": "enc:…"}`. */

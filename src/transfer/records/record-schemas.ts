@@ -1,11 +1,11 @@
 /** The shape of every kind of record in an export. */
 import { z } from 'zod';
-import { lastTimeMs } from '../core/text/iso-time.js';
-import { globalRoomId } from '../messaging/identities/uuid.js';
-import type { Proof } from '../messaging/model.js';
-import { agentStates, sessionStatuses } from '../registry/model.js';
-import * as records from '../workspaces/records.js';
-import { jsonObject } from '../workspaces/schemas.js';
+import { lastTimeMs } from '../../core/text/iso-time.js';
+import { globalRoomId } from '../../messaging/identities/uuid.js';
+import type { Proof } from '../../messaging/model.js';
+import { agentStates, sessionStatuses } from '../../registry/model.js';
+import * as records from '../../workspaces/records.js';
+import { jsonObject } from '../../workspaces/schemas.js';
 
 const user = z.string().min(1).max(1_024);
 const count = z.int().min(0);

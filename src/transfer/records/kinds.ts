@@ -1,6 +1,6 @@
 /** Every kind of record in an export: its id, what it refers to, and how ids in it are rewritten. */
 import type { z } from 'zod';
-import type { TransferDomain, TransferRecord } from './model.js';
+import type { TransferDomain, TransferRecord } from '../model.js';
 import {
   agentSchema,
   agentSessionSchema,

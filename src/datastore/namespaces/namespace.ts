@@ -1,19 +1,19 @@
 /** A handle on one namespace of one user, for one agent: the library's way to the data store. */
-import type { Cancellation } from '../core/waiting/cancellation.js';
-import type { Caller } from '../core/caller.js';
-import type { Page, PageRequest } from '../core/paging.js';
+import type { Cancellation } from '../../core/waiting/cancellation.js';
+import type { Caller } from '../../core/caller.js';
+import type { Page, PageRequest } from '../../core/paging.js';
 import {
   type DataDocument,
   type JsonValue,
   type KeySummary,
   type NamespaceSummary,
   defaultNamespace,
-} from './model.js';
-import type { ExpectedVersion, WriteResult } from './port.js';
-import type { SetOptions } from './requests.js';
-import type { ListOptions } from './documents/pages.js';
-import type { BatchAnswer, BatchRequest, DataService, KeyResult, UpdateOptions } from './service.js';
-import type { DocumentChange, WatchOptions } from './watch.js';
+} from '../model.js';
+import type { ExpectedVersion, WriteResult } from '../port.js';
+import type { SetOptions } from '../requests.js';
+import type { ListOptions } from '../documents/pages.js';
+import type { BatchAnswer, BatchRequest, DataService, KeyResult, UpdateOptions } from '../service.js';
+import type { DocumentChange, WatchOptions } from '../watch.js';
 
 /** The write is refused unless the document has this version. */
 interface VersionOption {

@@ -1,7 +1,7 @@
 /** Compares a record of an import with the stored one, and decides what to do. The same on every backend. */
 import { isDeepStrictEqual } from 'node:util';
-import { StoaError } from '../core/errors.js';
-import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
+import { StoaError } from '../../core/errors.js';
+import type { Conflict, OnConflict, Outcome, TransferRecord } from '../model.js';
 
 /** `same`: the stored record is equal. */
 export type Verdict = 'new' | 'same' | Conflict;

@@ -1,10 +1,10 @@
 /** What may happen to a workspace or a project, as pure functions that every backend calls. */
-import { StoaError } from '../core/errors.js';
-import { given } from '../core/given.js';
-import { isoTime } from '../core/text/iso-time.js';
-import { keepMasked } from './config-secrets.js';
-import type { Project, Workspace } from './model.js';
-import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from './schemas.js';
+import { StoaError } from '../../core/errors.js';
+import { given } from '../../core/given.js';
+import { isoTime } from '../../core/text/iso-time.js';
+import { keepMasked } from '../secrets/config-secrets.js';
+import type { Project, Workspace } from '../model.js';
+import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../schemas.js';
 
 /** The secrets in `input` are sealed already. */
 export function newWorkspace(id: string, ownerId: string, input: NewWorkspace, nowMs: number): Workspace {

@@ -1,12 +1,12 @@
 /** The settings of a namespace: how the search treats its documents. */
-import type { Caller } from '../core/caller.js';
-import { StoaError } from '../core/errors.js';
-import { limitError } from '../core/settings/exceeds.js';
-import type { Limits } from '../core/settings/limits.js';
-import { type Step, type Writer, writeOne } from '../core/write.js';
-import { readableScope, writableScope } from './access.js';
-import type { Scope } from './model.js';
-import type { MaybePromise } from './port.js';
+import type { Caller } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
+import { limitError } from '../../core/settings/exceeds.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { type Step, type Writer, writeOne } from '../../core/write.js';
+import { readableScope, writableScope } from '../access.js';
+import type { Scope } from '../model.js';
+import type { MaybePromise } from '../port.js';
 
 export interface NamespaceSettings {
   /** Whether searches find documents by their words. */

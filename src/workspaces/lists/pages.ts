@@ -1,10 +1,10 @@
 /** Pages of the lists of workspaces, with their cursors. */
-import type { Caller } from '../core/caller.js';
-import { type Page, decodeTextCursor, encodeCursor } from '../core/paging.js';
-import type { Limits } from '../core/settings/limits.js';
-import { Places } from '../core/waiting/places.js';
-import type { Listed, NamedListRequest } from './port.js';
-import type { WorkspaceListRequest } from './schemas.js';
+import type { Caller } from '../../core/caller.js';
+import { type Page, decodeTextCursor, encodeCursor } from '../../core/paging.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { Places } from '../../core/waiting/places.js';
+import type { Listed, NamedListRequest } from '../port.js';
+import type { WorkspaceListRequest } from '../schemas.js';
 
 export class Pages {
   readonly #limits: Limits;

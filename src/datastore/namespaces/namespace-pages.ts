@@ -1,12 +1,12 @@
 /** Pages of a caller's namespaces, with their counts and agents. */
-import type { Caller } from '../core/caller.js';
-import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
-import type { Limits } from '../core/settings/limits.js';
-import { type Cancellation, checkWanted } from '../core/waiting/cancellation.js';
-import { Slices } from '../core/waiting/yielding.js';
-import { compareCodePoints } from './documents/code-point-order.js';
-import type { NamespaceSummary } from './model.js';
-import type { DataPort } from './port.js';
+import type { Caller } from '../../core/caller.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../../core/paging.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
+import { Slices } from '../../core/waiting/yielding.js';
+import { compareCodePoints } from '../documents/code-point-order.js';
+import type { NamespaceSummary } from '../model.js';
+import type { DataPort } from '../port.js';
 
 export interface NamespacePageRequest extends PageRequest {
   signal?: Cancellation | undefined;

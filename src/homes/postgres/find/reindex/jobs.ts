@@ -1,10 +1,10 @@
 /** The table of jobs that file everything again: how far each came, and which server works on it. */
 import { randomUUID } from 'node:crypto';
-import type { Scope } from '../../../datastore/model.js';
-import type { ReindexScope } from '../../../find/port.js';
-import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import type { Work } from '../write/work.js';
-import { type NamesPosition, type OwnedKind, countNames } from './names.js';
+import type { Scope } from '../../../../datastore/model.js';
+import type { ReindexScope } from '../../../../find/port.js';
+import { type PostgresSql, type Queryable, query } from '../../database/connection.js';
+import type { Work } from '../../write/work.js';
+import { type NamesPosition, type OwnedKind, countNames } from '../names.js';
 
 /** If a server has not reported on its job for this long, another server continues the job. */
 const abandonedMs = 15_000;

@@ -1,6 +1,6 @@
 /** Which status may follow which. */
-import { StoaError } from '../core/errors.js';
-import type { Entity, SessionStatus, TaskStatus } from './model.js';
+import { StoaError } from '../../core/errors.js';
+import type { Entity, SessionStatus, TaskStatus } from '../model.js';
 
 const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {
   pending: ['active', 'error'],

@@ -3,7 +3,7 @@
  * as much.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { type Hash, HashSet } from '../core/ids/hash-set.js';
+import { type Hash, HashSet } from '../../core/ids/hash-set.js';
 
 /**
  * Hashes with a random salt, because a file must not be able to construct two ids with the same hash. Among

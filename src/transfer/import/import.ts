@@ -3,18 +3,18 @@
  * steps.
  */
 import { stat } from 'node:fs/promises';
-import { StoaError } from '../core/errors.js';
-import type { Limits } from '../core/settings/limits.js';
-import type { RecordStores } from './export.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import type { RecordStores } from '../export.js';
 import { mapIds } from './id-map.js';
 import { KnownIds } from './known-ids.js';
-import type { MapId, RecordKind } from './kinds.js';
-import type { UserLine } from './record-schemas.js';
-import type { OnProgress, ProgressPhase } from '../operations/model.js';
-import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
-import type { RecordStore } from './port.js';
-import { type FileFacts, type ReadLine, readExport } from './read.js';
-import { limitError } from '../core/settings/exceeds.js';
+import type { MapId, RecordKind } from '../records/kinds.js';
+import type { UserLine } from '../records/record-schemas.js';
+import type { OnProgress, ProgressPhase } from '../../operations/model.js';
+import type { ImportReport, LineConflict, OnConflict, TransferRecord } from '../model.js';
+import type { RecordStore } from '../port.js';
+import { type FileFacts, type ReadLine, readExport } from '../read.js';
+import { limitError } from '../../core/settings/exceeds.js';
 
 export interface ImportOptions {
   dryRun?: boolean | undefined;

@@ -1,8 +1,8 @@
 /** Finds passwords in URLs. They are refused in fields that are not encrypted, and never shown. */
-import { StoaError } from '../core/errors.js';
-import { withoutPassword } from '../core/text/printable-url.js';
-import { secretMask } from '../secrets/sealer.js';
-import type { JsonObject, JsonValue, Project } from './model.js';
+import { StoaError } from '../../core/errors.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
+import { secretMask } from '../../secrets/sealer.js';
+import type { JsonObject, JsonValue, Project } from '../model.js';
 
 /**
  * From the scheme to the first letter of the password. No two matches can share a letter: a long text costs

@@ -2,8 +2,8 @@
  * New ids for an import: the same file always gets the same ids, so that an interrupted import can continue.
  */
 import { createHash } from 'node:crypto';
-import { globalRoomId } from '../messaging/identities/uuid.js';
-import type { MapId } from './kinds.js';
+import { globalRoomId } from '../../messaging/identities/uuid.js';
+import type { MapId } from '../records/kinds.js';
 
 /** `seed` is the hash of the file. Ids that the file does not define are kept. */
 export function mapIds(seed: string, isDefined: (type: string, id: string) => boolean): MapId {

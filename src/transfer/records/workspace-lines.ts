@@ -1,8 +1,13 @@
 /** Records of workspaces as lines of an export, and back; secrets are plain in lines and sealed in stores. */
-import type { Sealer } from '../secrets/sealer.js';
-import { openConfig, sealConfig, withStoredSecrets, withoutSecrets } from '../workspaces/config-secrets.js';
-import type { Project, Task, TaskLease, WorkSession, Workspace } from '../workspaces/model.js';
-import { withoutGitPasswords } from '../workspaces/url-passwords.js';
+import type { Sealer } from '../../secrets/sealer.js';
+import {
+  openConfig,
+  sealConfig,
+  withStoredSecrets,
+  withoutSecrets,
+} from '../../workspaces/secrets/config-secrets.js';
+import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../workspaces/model.js';
+import { withoutGitPasswords } from '../../workspaces/secrets/url-passwords.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from './record-schemas.js';
 
 /** Without a sealer the secret is left out. */

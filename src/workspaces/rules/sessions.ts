@@ -1,10 +1,10 @@
 /** What may happen to a work session, as pure functions that every backend calls. */
-import { StoaError } from '../core/errors.js';
-import { given } from '../core/given.js';
-import type { Limits } from '../core/settings/limits.js';
-import { isoTime } from '../core/text/iso-time.js';
-import { type SessionStatus, type Task, type WorkSession, holdsSlot } from './model.js';
-import type { NewSession, SessionPatch } from './schemas.js';
+import { StoaError } from '../../core/errors.js';
+import { given } from '../../core/given.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { isoTime } from '../../core/text/iso-time.js';
+import { type SessionStatus, type Task, type WorkSession, holdsSlot } from '../model.js';
+import type { NewSession, SessionPatch } from '../schemas.js';
 import { checkSessionTransition } from './transitions.js';
 
 export function newSession(
