@@ -41,6 +41,14 @@ export function requireWriteScope({ scopes }: Pick<Caller, 'scopes'>): void {
     });
 }
 
+/** Throws unless the operator calls. `may` says what only the operator may do. */
+export function requireOperator({ kind }: Pick<Caller, 'kind'>, may = 'do this'): void {
+  if (kind !== 'operator')
+    throw new StoaError('forbidden', `The caller is not the operator. Only the operator can ${may}.`, {
+      fix: "Use the operator's token, in operator.token of the data directory.",
+    });
+}
+
 /** The user of a caller who names none. */
 export const defaultUser = 'default';
 

@@ -5,13 +5,20 @@ import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency/idempotency.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
-import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } from '../core/caller.js';
+import {
+  type Caller,
+  type Scopes,
+  defaultUser,
+  fullScopes,
+  operatorCaller,
+  requireOperator,
+} from '../core/caller.js';
 import { Periodic } from '../core/waiting/periodic.js';
 import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, tokenView } from './schemas.js';
 import { ConsoleSessions } from './console-sessions.js';
-import { IdentitySteps, onlyOperator } from './steps.js';
+import { IdentitySteps } from './steps.js';
 import {
   hashToken,
   isExpired,
@@ -162,7 +169,7 @@ export class IdentityService {
 
   /** In the order of their ids, without their secrets. */
   async listTokens(caller: Caller, user: string, page: PageRequest = {}): Promise<Page<Token>> {
-    onlyOperator(caller);
+    requireOperator(caller, 'manage tokens');
     const owner = checkUserId(user, this.#limits);
     const list = JSON.stringify(['tokens', owner]);
     const limit = pageLimit(page.limit, this.#limits);

@@ -1,5 +1,5 @@
 /** The writes of identity as steps: checked, allowed, and with the answer that their caller sees. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireOperator } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { checkCharacters } from '../core/settings/field-limits.js';
@@ -38,7 +38,7 @@ export class IdentitySteps {
 
   /** The answer contains the secret, so it must not be stored under an Idempotency-Key. */
   async createToken(caller: Caller, user: string, input: CreateTokenInput): Promise<Step<CreatedToken>> {
-    onlyOperator(caller);
+    requireOperator(caller, 'manage tokens');
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
     this.#checkName(name);
     checkScopeNamespaces(scopes.namespaces ?? null, 'body.scopes.namespaces', this.#limits);
@@ -76,7 +76,7 @@ export class IdentitySteps {
   }
 
   revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Step<string[]> {
-    onlyOperator(caller);
+    requireOperator(caller, 'manage tokens');
     if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
       throw new StoaError(
         'invalid_id_digits',
@@ -97,11 +97,4 @@ export class IdentitySteps {
       throw invalidFields([{ field: 'body.name', message: `The name contains ${character}.` }]);
     checkCharacters('body.name', name, 'tokenNameCharactersMax', this.#limits);
   }
-}
-
-export function onlyOperator(caller: Caller): void {
-  if (caller.kind !== 'operator')
-    throw new StoaError('forbidden', 'The caller is not the operator. Only the operator can manage tokens.', {
-      fix: "Use the operator's token, in operator.token of the data directory.",
-    });
 }

@@ -6,13 +6,6 @@ import type { Limits } from '../core/settings/limits.js';
 import type { UserScope } from './port.js';
 import { agentNotFound } from './refusals.js';
 
-export function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'operator')
-    throw new StoaError('forbidden', 'The caller is not the operator. Only the operator can do this.', {
-      fix: "Use the operator's token, in operator.token of the data directory.",
-    });
-}
-
 /** A signed agent can access only its own record, not other agents of its user. */
 export function requireUserWide(caller: Caller): void {
   if (caller.kind === 'agent')

@@ -1,11 +1,11 @@
 /** The registry service: its reads, and its writes, each with one step. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireOperator } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { validate } from '../core/validation/validate.js';
-import { requireOperator, requireUserWide, userOf, userScopeOf } from './access.js';
+import { requireUserWide, userOf, userScopeOf } from './access.js';
 import { AgentLookup } from './agent-lookup.js';
 import { agentAnswer } from './answers.js';
 import { agentKeyBytes } from './layout/keys.js';

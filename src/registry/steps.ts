@@ -1,10 +1,10 @@
 /** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
-import { type Caller, requireWriteScope } from '../core/caller.js';
+import { type Caller, requireOperator, requireWriteScope } from '../core/caller.js';
 import { given } from '../core/given.js';
 import type { Step } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validation/validate.js';
-import { reachUser, requireOperator, requireUserWide, scopeOf, userOf, userScopeOf } from './access.js';
+import { reachUser, requireUserWide, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer, leaseAnswer, sessionAnswer, userAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
 import type { AgentView, RegistryPort, WriteGuard } from './port.js';

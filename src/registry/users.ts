@@ -1,9 +1,9 @@
 /** Reads of users and of the identities that speak for agents, as the service offers them. */
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireOperator } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { validate } from '../core/validation/validate.js';
-import { reachUser, requireOperator, scopeOf, userNotFound } from './access.js';
+import { reachUser, scopeOf, userNotFound } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
 import { identityKeyBytes, userKeyBytes } from './layout/keys.js';

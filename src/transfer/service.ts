@@ -1,6 +1,5 @@
 /** Export and import of everything, for the operator. */
-import { StoaError } from '../core/errors.js';
-import type { Caller } from '../core/caller.js';
+import { type Caller, requireOperator } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type ExportOptions, type RecordStores, exportLines } from './export.js';
 import { type ImportOptions, importFile } from './import/import.js';
@@ -27,23 +26,14 @@ export class TransferService {
    * its new content.
    */
   async *export(caller: Caller, options: ExportOptions = {}): AsyncGenerator<string> {
-    requireOperator(caller);
+    requireOperator(caller, 'export and import all data');
     const { stores, storeId, limits, nowMs, flush } = this.#options;
     await flush();
     yield* exportLines({ stores, storeId, nowMs: nowMs(), pageItems: limits.pageItemsDefault }, options);
   }
 
   async import(caller: Caller, path: string, options: ImportOptions = {}): Promise<ImportReport> {
-    requireOperator(caller);
+    requireOperator(caller, 'export and import all data');
     return importFile({ stores: this.#options.stores, limits: this.#options.limits }, path, options);
   }
-}
-
-function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'operator')
-    throw new StoaError(
-      'forbidden',
-      'The caller is not the operator. Only the operator can export and import all data.',
-      { fix: "Use the operator's token, in operator.token of the data directory." },
-    );
 }
