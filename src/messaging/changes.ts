@@ -3,7 +3,7 @@ import type { Change } from '../core/change.js';
 import { isoTime } from '../core/text/iso-time.js';
 import type { Room } from './model.js';
 
-export type IdentityEvent = 'registered' | 'updated' | 'rotated' | 'linked' | 'unlinked';
+export type IdentityEvent = 'registered' | 'updated' | 'rotated' | 'linked' | 'unlinked' | 'imported';
 
 export function identityChanged(id: string, event: IdentityEvent): Change {
   return { ...changed(`identity.${event}`, id), audience: 'public' };
@@ -48,6 +48,11 @@ export function messageDeleted(room: AnnouncedRoom, messageId: string): Change {
 
 export function directReceived(messageId: string, recipient: string): Change {
   return { ...changed('direct.received', messageId), audience: 'recipient', recipient };
+}
+
+/** Readers may have passed the time of this message, so they read the inbox again. */
+export function directImported({ id, to }: { id: string; to: string }): Change {
+  return { ...changed('direct.imported', id), audience: 'recipient', recipient: to };
 }
 
 function changed(kind: string, id: string): Pick<Change, 'domain' | 'kind' | 'id' | 'user' | 'version'> {

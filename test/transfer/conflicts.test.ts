@@ -5,7 +5,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import type { Stoa } from '../../src/index.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
-import { ada, comparable, expectHolderKeepsName, linesOf, secret } from './kit.js';
+import { ada, comparable, expectHolderKeepsName, expectSameWords, linesOf, secret } from './kit.js';
 import { expectHealthy, run, useExportedStore } from './exported-store.js';
 
 const exported = useExportedStore();
@@ -81,6 +81,9 @@ describe('conflicts', () => {
     await run(target, exported.plain);
     await expectHolderKeepsName(target, (options) => run(target, exported.plain, options));
   });
+
+  it('name the record that has the name', () =>
+    expectSameWords(target, () => run(target, exported.plain, { dryRun: true })));
 
   it('a replaced identity can no longer be found by the key that it loses', async () => {
     await run(target, exported.plain);

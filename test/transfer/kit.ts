@@ -133,6 +133,18 @@ export async function fill(stoa: Stoa): Promise<void> {
   await port.send({ from: writer.id, to: reader.id, body: 'between us', proof: null, serverSigned: false });
 }
 
+/** Every home says the same about a workspace whose name is taken. */
+export async function expectSameWords(
+  { workspaces }: Stoa,
+  dryRun: () => Promise<ImportReport>,
+): Promise<void> {
+  const taken = await workspaces.createWorkspace(ada, { name: 'site' });
+  const { conflicts } = await dryRun();
+  expect(conflicts.map(({ detail }) => detail)).toContain(
+    `The name "site" is taken by the workspace ${taken.id}.`,
+  );
+}
+
 /** After the import of a filled store: the agent gets another name and holds a task, and the import is repeated. */
 export async function expectHolderKeepsName(
   stoa: Stoa,

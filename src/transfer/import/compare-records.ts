@@ -33,18 +33,6 @@ export function outcomeOf(verdict: Verdict, onConflict: OnConflict): Outcome {
   return onConflict === 'skip' || verdict.kind !== 'exists' ? 'skipped' : 'replaced';
 }
 
-export function orphan(what: string): Conflict {
-  return { kind: 'orphan', detail: `${what} does not exist, or belongs to another user.` };
-}
-
-export function roomNameObstacle(owner: string | null, name: string): Conflict {
-  return { kind: 'name_taken', detail: `The user ${owner ?? ''} has another room "${name}".` };
-}
-
-export function ofAnotherUser(id: string): Conflict {
-  return { kind: 'name_taken', detail: `The id ${id} belongs to a record of another user.` };
-}
-
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value)) as unknown;
 }

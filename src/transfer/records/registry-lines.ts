@@ -16,7 +16,6 @@ import {
   stateOf,
 } from '../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './record-schemas.js';
-import type { Conflict } from '../model.js';
 import type { ExportScope } from '../port.js';
 
 /** `deletedFence` is given for a move. */
@@ -145,26 +144,6 @@ export function storedSession(line: AgentSessionLine): SessionRecord {
 
 export function linkLine(user: string, identity: string, agentId: string): LinkLine {
   return { type: 'registry.link', user, identity, agent_id: agentId };
-}
-
-export function tooManyAgents(user: string, agentsMax: number): Conflict {
-  return { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
-}
-
-export function agentNameTaken(user: string, name: string, agentId: string): Conflict {
-  return { kind: 'name_taken', detail: `The user "${user}" has another agent "${name}" (${agentId}).` };
-}
-
-/** The claims of an agent are held under its name. */
-export function agentHoldsTasks(stored: string, name: string): Conflict {
-  return {
-    kind: 'holds_tasks',
-    detail: `The agent "${stored}" holds tasks under this name, so it cannot become "${name}".`,
-  };
-}
-
-export function linkedToAnother(identity: string): Conflict {
-  return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
 }
 
 function userIdOf(user: string): string {

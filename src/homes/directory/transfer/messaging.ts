@@ -13,14 +13,14 @@ import type {
   MessageLine,
   RoomLine,
 } from '../../../transfer/records/record-schemas.js';
-import { orphan, roomNameObstacle } from '../../../transfer/import/compare-records.js';
+import { identityKeyTaken, orphan, roomNameTaken } from '../../../transfer/import/conflicts.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities/identities.js';
-import { announceDirectImported, storeDirect } from '../messaging/messages/inboxes.js';
+import { storeDirect } from '../messaging/messages/inboxes.js';
 import { identityKeyRecords, keyBytes } from '../messaging/indexes.js';
 import { removeMessage, restoreMessage } from '../messaging/messages/messages.js';
 import { ownRoom, readRoom, restoreRoom } from '../messaging/rooms/rooms.js';
-import { messageImported, roomChanged } from '../../../messaging/changes.js';
+import { directImported, identityChanged, messageImported, roomChanged } from '../../../messaging/changes.js';
 import {
   type IdentityKeyRow,
   decode,
@@ -46,12 +46,7 @@ const identityKind: FamilyKind<IdentityLine> = {
     const holder = keys
       .map(({ publicKey }) => reader.get(families.agentsByKey, keyBytes(publicKey)))
       .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
-    return holder === undefined
-      ? null
-      : {
-          kind: 'name_taken',
-          detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.`,
-        };
+    return holder === undefined ? null : identityKeyTaken(id, uuidOfBytes(holder));
   },
   put: putIdentity,
 };
@@ -65,7 +60,7 @@ const roomKind: FamilyKind<RoomLine> = {
   essence: ({ key_hash: _key_hash, ...rest }) => rest,
   obstacle: (reader, { id, owner, name }) => {
     const holder = owner === null ? undefined : ownRoom(reader, owner, name);
-    return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+    return holder === undefined || holder.id === id ? null : roomNameTaken(owner, name);
   },
   put: (tx, line) => putRoom(tx, line),
 };
@@ -124,7 +119,7 @@ function directKind(limits: Limits): FamilyKind<DirectLine> {
       const clock = tx.get(families.inboxClocks, inbox);
       if (clock === undefined || timeOfKey(clock) < message.tsMs)
         tx.put(families.inboxClocks, inbox, timedKey(nothing, message.tsMs));
-      announceDirectImported(tx, line);
+      tx.change(directImported(line));
     },
   };
 }
@@ -135,14 +130,7 @@ function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: Identi
   for (const row of keyRows(tx, id)) identityKeyRecords.remove(tx, { agent: id, ...row });
   tx.put(families.agents, id, encode(identity));
   for (const row of keys) identityKeyRecords.put(tx, undefined, { agent: id, ...row });
-  tx.change({
-    domain: 'messaging',
-    kind: 'identity.imported',
-    id: identity.id,
-    user: null,
-    version: null,
-    audience: 'public',
-  });
+  tx.change(identityChanged(identity.id, 'imported'));
 }
 
 function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {

@@ -5,13 +5,8 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import { walk } from '../kernel/walk.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import {
-  type Verdict,
-  isSame,
-  ofAnotherUser,
-  outcomeOf,
-  verdictOf,
-} from '../../../transfer/import/compare-records.js';
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/import/compare-records.js';
+import { ofAnotherUser } from '../../../transfer/import/conflicts.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 

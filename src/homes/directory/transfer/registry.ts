@@ -14,20 +14,23 @@ import type {
   LinkLine,
   UserLine,
 } from '../../../transfer/records/record-schemas.js';
-import { ofAnotherUser, orphan } from '../../../transfer/import/compare-records.js';
+import {
+  agentHoldsTasks,
+  agentNameTaken,
+  linkedToAnother,
+  ofAnotherUser,
+  orphan,
+  tooManyAgents,
+} from '../../../transfer/import/conflicts.js';
 import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
-  agentHoldsTasks,
   agentLine,
-  agentNameTaken,
   countsInQuota,
   linkLine,
-  linkedToAnother,
   sessionLine,
   storedAgent,
   storedSession,
-  tooManyAgents,
   userEssence,
   userLine,
 } from '../../../transfer/records/registry-lines.js';

@@ -1,6 +1,6 @@
 /** Tokens and kept seeds in a data directory, as a move takes them. All of them are stored in shard 00. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { orphan } from '../../../transfer/import/compare-records.js';
+import { orphan } from '../../../transfer/import/conflicts.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';

@@ -8,7 +8,8 @@ import type {
   WorkSessionLine,
   WorkspaceLine,
 } from '../../../transfer/records/record-schemas.js';
-import { orphan } from '../../../transfer/import/compare-records.js';
+import { ofAnotherUser, orphan, recordNameTaken, slotTaken } from '../../../transfer/import/conflicts.js';
+import type { Conflict } from '../../../transfer/model.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {
   projectEssence,
@@ -65,8 +66,7 @@ function workspaceLines(
     essence: ({ claude_key: _claude_key, ...rest }) => rest,
     obstacle: (reader, { user, id, name, deleted_at }) => {
       const existing = readRecord(reader, 'workspace', id);
-      if (existing !== undefined && existing.owner_id !== user)
-        return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+      if (existing !== undefined && existing.owner_id !== user) return ofAnotherUser(id);
       return nameObstacle(reader, 'workspace', user, name, id, deleted_at);
     },
     put: (tx, line) => {
@@ -110,9 +110,7 @@ function sessionLines(kernel: Kernel): FamilyRecords<WorkSessionLine> {
       if (coming?.references !== true && ownerOfProject(reader, project_id) !== user)
         return orphan(`The project ${project_id}`);
       const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
-      return holder === undefined || holder.id === id
-        ? null
-        : { kind: 'name_taken', detail: `The project already has an active session, ${holder.id}.` };
+      return holder === undefined || holder.id === id ? null : slotTaken(holder.id);
     },
     put: (tx, { type: _type, user, ...session }) => {
       sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
@@ -187,11 +185,9 @@ function nameObstacle(
   name: string,
   id: string,
   deletedAt: string | null,
-): { kind: 'name_taken'; detail: string } | null {
+): Conflict | null {
   const taken = deletedAt === null ? idOfName(reader, entity, parent, name) : undefined;
-  return taken === undefined || taken === id
-    ? null
-    : { kind: 'name_taken', detail: `The name "${name}" is taken by the ${entity} ${taken}.` };
+  return taken === undefined || taken === id ? null : recordNameTaken(entity, name, taken);
 }
 
 function ownerOfProject(reader: Reader, id: string): string | undefined {

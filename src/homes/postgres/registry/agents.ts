@@ -1,4 +1,5 @@
 /** Agents and their leases in PostgreSQL: create, update, change state, delete. */
+import { agentNamed } from './lists.js';
 import { versionFailure } from '../../../core/errors.js';
 import { agentChange } from '../../../registry/announcements.js';
 import {
@@ -86,11 +87,8 @@ async function changeNamed(
 
 /** The unique index decides between two writes at once. */
 async function checkNameFree(work: RegistryWork, userId: string, name: string): Promise<void> {
-  const [row] = await work.rows('SELECT agent_id FROM registry.agents WHERE user_id = $1 AND name = $2', [
-    userId,
-    name,
-  ]);
-  if (row !== undefined) throw nameTaken(name, text(row, 'agent_id'));
+  const holder = await agentNamed(work.sql, userId, name);
+  if (holder !== undefined) throw nameTaken(name, holder);
 }
 
 export async function moveAgent(

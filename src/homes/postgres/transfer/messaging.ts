@@ -3,10 +3,10 @@
  * export.
  */
 import type { Change } from '../../../core/change.js';
-import { messageImported, roomChanged } from '../../../messaging/changes.js';
+import { directImported, identityChanged, messageImported, roomChanged } from '../../../messaging/changes.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
-import { orphan, roomNameObstacle } from '../../../transfer/import/compare-records.js';
+import { identityKeyTaken, orphan, roomNameTaken } from '../../../transfer/import/conflicts.js';
 import type {
   DirectLine,
   IdentityLine,
@@ -99,13 +99,11 @@ function identityTable({ sql, identities }: MessagingRecordsOptions): TableKind<
           LIMIT 1`,
         [keys.map(({ publicKey }) => publicKey), id],
       );
-      return taken === undefined
-        ? null
-        : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${taken.agent_id}.` };
+      return taken === undefined ? null : identityKeyTaken(id, taken.agent_id);
     },
     put: async ({ sql: on, announce }, line) => {
       await putIdentity(on, line);
-      announce(imported('identity', line.id, { audience: 'public' }));
+      announce(identityChanged(line.id, 'imported'));
     },
   };
 }
@@ -129,7 +127,7 @@ function roomTable(options: MessagingRecordsOptions): TableKind<RoomLine, Reads,
     essence: ({ key_hash: _key_hash, ...rest }) => rest,
     obstacle: async ({ sql: on }, { id, owner, name }) => {
       const holder = owner === null ? undefined : await rooms.own(owner, name, on);
-      return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+      return holder === undefined || holder.id === id ? null : roomNameTaken(owner, name);
     },
     put: async ({ sql: on, announce }, line) => {
       await putRoom(on, line);
@@ -209,13 +207,9 @@ function directTable({
         : orphan(`The identity ${to}`),
     put: async ({ announce }, line) => {
       await restoreDirect(restore, withoutType<DirectMessage>(line));
-      announce(imported('direct', line.id, { audience: 'recipient', recipient: line.to }));
+      announce(directImported(line));
     },
   };
-}
-
-function imported(noun: string, id: string, more: Partial<Change>): Change {
-  return { domain: 'messaging', kind: `${noun}.imported`, id, user: null, version: null, ...more };
 }
 
 async function idsAfter(

@@ -1,5 +1,12 @@
 /** Reads and writes users, agents, their sessions and links in PostgreSQL as lines of an export. */
-import { ofAnotherUser, orphan } from '../../../transfer/import/compare-records.js';
+import {
+  agentHoldsTasks,
+  agentNameTaken,
+  linkedToAnother,
+  ofAnotherUser,
+  orphan,
+  tooManyAgents,
+} from '../../../transfer/import/conflicts.js';
 import type {
   AgentLine,
   AgentSessionLine,
@@ -12,21 +19,17 @@ import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
-  agentHoldsTasks,
   agentLine,
-  agentNameTaken,
   countsInQuota,
   linkLine,
-  linkedToAnother,
   sessionLine,
-  tooManyAgents,
   userEssence,
   userLine,
 } from '../../../transfer/records/registry-lines.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { absentAgents } from '../registry/agents.js';
 import { linkOwnerId } from '../registry/links.js';
-import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
+import { agentNamed, findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
 import type { PostgresRegistry } from '../registry/registry.js';
 import { restoreAgent, restoreLink, restoreSession, restoreUser } from '../registry/restore.js';
 import { type Row, number, sessionColumns, sessionOf, text } from '../registry/rows.js';
@@ -181,7 +184,8 @@ async function agentObstacle(
   const { user, agent_id, name } = line;
   const owner = await ownerOf(on, agent_id);
   if (owner !== undefined && owner !== userIdOf(user)) return ofAnotherUser(agent_id);
-  const named = await agentNamed(on, user, name);
+  // If another write takes the name after this, the unique index starts the transaction again.
+  const named = await agentNamed(on, userIdOf(user), name);
   if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
   if (owner !== undefined || !countsInQuota(line)) return null;
   const known = await getUser(on, user);
@@ -246,16 +250,6 @@ async function deletedFences(
 async function ownerOf(on: Queryable, id: string): Promise<string | undefined> {
   const [row] = await query<Row>(on, 'SELECT user_id FROM registry.owners WHERE id = $1', [id]);
   return row === undefined ? undefined : text(row, 'user_id');
-}
-
-/** If another write takes the name after this check, the unique index starts the transaction again. */
-async function agentNamed(on: Queryable, user: string, name: string): Promise<string | undefined> {
-  const [row] = await query<Row>(
-    on,
-    'SELECT agent_id FROM registry.agents WHERE user_id = $1 AND name = $2',
-    [userIdOf(user), name],
-  );
-  return row === undefined ? undefined : text(row, 'agent_id');
 }
 
 async function ownedByAnother(on: Queryable, user: string, id: string): Promise<Conflict | null> {

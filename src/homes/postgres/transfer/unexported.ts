@@ -1,6 +1,6 @@
 /** Tokens and kept seeds in PostgreSQL: records that a move copies and an export leaves out. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { orphan } from '../../../transfer/import/compare-records.js';
+import { orphan } from '../../../transfer/import/conflicts.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';

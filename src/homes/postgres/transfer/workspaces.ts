@@ -1,6 +1,12 @@
 /** Reads and writes workspaces, projects, sessions and tasks in PostgreSQL as lines of an export. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { orphan } from '../../../transfer/import/compare-records.js';
+import {
+  leaving,
+  ofAnotherUser,
+  orphan,
+  recordNameTaken,
+  slotTaken,
+} from '../../../transfer/import/conflicts.js';
 import type {
   ProjectLine,
   TaskLine,
@@ -114,8 +120,7 @@ function workspaceLines(
         [id],
       );
       if (existing?.removed === true) return leaving('workspace', id);
-      if (existing !== undefined && existing.owner_id !== user)
-        return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+      if (existing !== undefined && existing.owner_id !== user) return ofAnotherUser(id);
       return nameObstacle(on, { owner: user, workspaceId: null, name, id }, deleted_at);
     },
     put: async (work, line) => {
@@ -167,9 +172,7 @@ function sessionLines(access: Access): TableRecords<WorkSessionLine, Reads, Work
         return orphan(`The project ${project_id}`);
       if (await isLeaving(on, 'sessions', id)) return leaving('session', id);
       const holder = holdsSlot(status) ? await activeSession(on.sql, user, project_id) : null;
-      return holder === null || holder.id === id
-        ? null
-        : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+      return holder === null || holder.id === id ? null : slotTaken(holder.id);
     },
     put: async (work, line) => {
       const { type: _type, user: _user, ...session } = line;
@@ -252,10 +255,6 @@ async function isLeaving(on: Reads, table: 'projects' | 'sessions', id: string):
   return (await on.rows(`SELECT 1 FROM workspaces.${table} WHERE id = $1 AND removed`, [id])).length > 0;
 }
 
-function leaving(noun: string, id: string): Conflict {
-  return { kind: 'name_taken', detail: `The ${noun} ${id} is being removed.` };
-}
-
 async function nameObstacle(
   on: Reads,
   named: Parameters<typeof idOfName>[1],
@@ -264,9 +263,7 @@ async function nameObstacle(
   if (deletedAt !== null) return null;
   const holder = await idOfName(on, named);
   const entity = named.workspaceId === null ? 'workspace' : 'project';
-  return holder === undefined
-    ? null
-    : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${named.name}".` };
+  return holder === undefined ? null : recordNameTaken(entity, named.name, holder);
 }
 
 async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {

@@ -14,6 +14,7 @@ import {
   ada,
   comparable,
   expectHolderKeepsName,
+  expectSameWords,
   configSecret,
   fill,
   linesOf,
@@ -253,6 +254,9 @@ describe('an import into PostgreSQL and Redis', () => {
     await run(target, plain);
     await expectHolderKeepsName(target, (options) => run(target, plain, options));
   });
+
+  it('names the record that has the name of another', () =>
+    expectSameWords(target, () => run(target, plain, { dryRun: true })));
 
   it('of two files at the same time leaves complete records', async () => {
     await Promise.all([

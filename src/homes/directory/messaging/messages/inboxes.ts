@@ -1,4 +1,5 @@
 /** Direct messages in the directory: an inbox ordered by time, and the messages that are not acknowledged. */
+import { directImported } from '../../../../messaging/changes.js';
 import { directReceived } from '../../../../messaging/changes.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
@@ -42,20 +43,7 @@ export function storeDirect(
 export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessage, tsMs: number): void {
   directRecords.remove(tx, message);
   storeDirect(tx, limits, undefined, { ...message, tsMs });
-  announceDirectImported(tx, message);
-}
-
-/** Readers may have passed the time of this message, so they read the inbox again. */
-export function announceDirectImported(tx: Transaction, { id, to }: Pick<DirectMessage, 'id' | 'to'>): void {
-  tx.change({
-    domain: 'messaging',
-    kind: 'direct.imported',
-    id,
-    user: null,
-    version: null,
-    audience: 'recipient',
-    recipient: to,
-  });
+  tx.change(directImported(message));
 }
 
 function findDirect(reader: Reader, agent: Buffer, messageId: string): DirectMessage | undefined {
