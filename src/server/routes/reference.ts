@@ -63,9 +63,9 @@ const schemas = {
 } satisfies SchemasOf<typeof reference>;
 
 const fileNames = {
-  page: ['/reference', 'reference.html', 'text/html; charset=utf-8'],
-  script: ['/reference/reference.js', 'reference.js', 'text/javascript; charset=utf-8'],
-  style: ['/reference/reference.css', 'reference.css', 'text/css; charset=utf-8'],
+  page: ['/reference', 'reference.html'],
+  script: ['/reference/reference.js', 'reference.js'],
+  style: ['/reference/reference.css', 'reference.css'],
 } as const;
 
 export const referenceRoutes = [

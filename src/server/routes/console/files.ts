@@ -7,6 +7,7 @@ import { type OperationTable, anyone } from '../../../api/operation.js';
 import { StoaError } from '../../../core/errors.js';
 import { packageRoot } from '../../../version.js';
 import { type Answer, answer, routesOf } from '../../route.js';
+import { contentTypeOf } from '../files.js';
 
 const folder = new URL('bundle/console/', packageRoot);
 
@@ -25,13 +26,6 @@ const consoleHeaders = {
   'strict-transport-security': 'max-age=31536000',
   'permissions-policy': 'camera=(), geolocation=(), microphone=()',
 } as const;
-
-const types: Readonly<Record<string, string>> = {
-  html: 'text/html; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  css: 'text/css; charset=utf-8',
-  svg: 'image/svg+xml',
-};
 
 interface File {
   plain: Buffer;
@@ -74,7 +68,7 @@ async function answerFile(name: string, acceptEncoding: unknown, cached: boolean
   const isZipped = typeof acceptEncoding === 'string' && /\bgzip\b/.test(acceptEncoding);
   return answer(200, isZipped ? zipped : plain, {
     ...consoleHeaders,
-    'content-type': types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream',
+    'content-type': contentTypeOf(name),
     // The names of scripts and styles contain a hash of their content.
     'cache-control': cached ? 'public, max-age=31536000, immutable' : 'no-cache',
     vary: 'Accept, Accept-Encoding, Origin',

@@ -14,11 +14,11 @@ const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const fileNames = {
-  page: ['/aicq', 'page.html', 'text/html; charset=utf-8'],
-  script: ['/page/page.js', 'page.js', 'text/javascript; charset=utf-8'],
-  style: ['/page/page.css', 'page.css', 'text/css; charset=utf-8'],
-  icon: ['/page/icon.svg', 'icon.svg', 'image/svg+xml'],
-  onboarding: ['/docs', 'onboarding.md', 'text/markdown; charset=utf-8'],
+  page: ['/aicq', 'page.html'],
+  script: ['/page/page.js', 'page.js'],
+  style: ['/page/page.css', 'page.css'],
+  icon: ['/page/icon.svg', 'icon.svg'],
+  onboarding: ['/docs', 'onboarding.md'],
 } as const;
 
 const aicq = {
