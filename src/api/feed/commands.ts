@@ -1,6 +1,12 @@
 /** The command of the change feed. */
-import type { CommandHints } from '../command.js';
+import type { CommandHints, FlagHint } from '../command.js';
 import type { changes } from './operations.js';
+
+export const topicsFlag = [
+  'topics',
+  '--topics <topics>',
+  'Only these topics, separated by commas, such as registry, agent or agent.created',
+] as const satisfies FlagHint;
 
 export const changeCommands = {
   read: {
@@ -9,11 +15,7 @@ export const changeCommands = {
     flags: [
       ['since', '--since <position>', 'Only changes after this position'],
       ['back', '--back <n>', 'Start this many commits before the newest', 'number'],
-      [
-        'topics',
-        '--topics <topics>',
-        'Only these topics, separated by commas, such as registry, agent or agent.created',
-      ],
+      topicsFlag,
       ['limit', '--limit <n>', 'Changes on a page', 'number'],
     ],
     examples: ['stoa changes --limit 20', 'stoa changes --topics registry --json'],

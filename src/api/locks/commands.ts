@@ -22,7 +22,6 @@ export const lockCommands = {
   },
   release: {
     usage: 'unlock <name>',
-    about: 'Release a lock',
     flags: [
       ['if_fence', '--fence <n>', 'Only if the lock has this fencing number', 'number'],
       ['force', '--force', 'Release also a lock of another agent', 'yes'],

@@ -64,7 +64,6 @@ export const agentCommands = {
   },
   delete: {
     usage: 'rm <agent_id>',
-    about: 'Delete a stopped or failed agent and its sessions',
     examples: ['stoa agents rm scout'],
     done: ['deleted', 'agent_id', 'Deleted {agent_id}.'],
   },
@@ -96,7 +95,6 @@ export const agentCommands = {
   },
   wake: {
     usage: 'wake <agent_id>',
-    about: 'Wake a hibernating agent',
     examples: ['stoa agents wake scout'],
   },
   heartbeat: {
@@ -213,7 +211,6 @@ export const tokenCommands = {
   },
   list: {
     usage: 'ls',
-    about: 'List the tokens of a user, without their secrets',
     flags: pageFlags,
     needsUser: true,
     examples: ['stoa token ls --user ada'],

@@ -100,7 +100,6 @@ const projectFlags = [
 export const projectCommands = {
   list: {
     usage: 'ls <workspace_id>',
-    about: 'List the projects of a workspace',
     flags: namedList,
     examples: ['stoa projects ls WORKSPACE'],
     table: {
@@ -158,7 +157,6 @@ export const projectCommands = {
 export const sessionCommands = {
   list: {
     usage: 'ls <project_id>',
-    about: 'List the sessions of a project',
     flags: [inStatus(sessionStatuses), ...pageFlags],
     examples: ['stoa sessions ls PROJECT --status active'],
     table: {
@@ -282,7 +280,6 @@ export const taskCommands = {
   },
   inSession: {
     usage: 'in <session_id>',
-    about: 'List the tasks of a session',
     flags: [inStatus(taskStatuses), ...pageFlags],
     examples: ['stoa tasks in SESSION --status failed'],
     table: { columns: taskTable, empty: 'No tasks.' },
@@ -307,7 +304,6 @@ export const taskCommands = {
   },
   create: {
     usage: 'create <session_id> <command>',
-    about: 'Create a task in a session',
     flags: newTask,
     examples: [
       'stoa tasks create SESSION "make test" --priority 5 --label gpu',

@@ -2,17 +2,12 @@
 import { dataCommands as dataHints } from '../../api/datastore/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
+import { namespaceOption, pageOptions } from './options.js';
 
-const namespaceOption = ['-n, --namespace <namespace>', 'The namespace (default: "default")'] as const;
 const versionOption = [
   '--if-version <n>',
   'Only if this is the current version; 0: only if the document does not exist',
 ] as const;
-const pageOptions = [
-  ['--limit <n>', 'Items on a page'],
-  ['--cursor <cursor>', 'Continue after the page that returned this cursor'],
-] as const;
-
 const data = () => import('../commands/data.js');
 
 export const dataCommands: readonly CommandDefinition[] = [

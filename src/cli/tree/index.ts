@@ -21,13 +21,9 @@ import { dataCommands } from './data.js';
 import { findCommands } from './find.js';
 import { lockCommands } from './locks.js';
 import { messagingCommands } from './messaging.js';
+import { pageOptions } from './options.js';
 import { watchCommands } from './watch.js';
 import { workspaceCommands } from './workspaces.js';
-
-const pageOptions = [
-  ['--limit <n>', 'Items on a page'],
-  ['--cursor <cursor>', 'Continue after the page that returned this cursor'],
-] as const;
 
 /** The flags of every setting, without those that all commands have. */
 const settingOptions = settingNames

@@ -9,8 +9,7 @@ import {
 } from '../../api/rooms/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
-
-const keyOption = ['--key <key>', 'The key of a private room; prefer STOA_ROOM_KEY'] as const;
+import { roomKeyOption } from './options.js';
 
 export const messagingCommands: readonly CommandDefinition[] = [
   {
@@ -28,7 +27,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
       ['--before <time>', 'Only messages before this time, in ISO 8601'],
       ['--thread <message>', 'Only the thread of this message'],
       ['--tail', 'Newest last'],
-      keyOption,
+      roomKeyOption,
     ],
     examples: ['stoa read build --tail', 'stoa read global --limit 20 --json'],
     action: async () => (await import('../commands/messaging/read.js')).read,

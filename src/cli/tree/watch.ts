@@ -1,5 +1,6 @@
 /** Definitions of the commands that watch. */
 import type { CommandDefinition } from '../definitions/definition.js';
+import { namespaceOption, roomKeyOption, topicsOption } from './options.js';
 
 const sinceOption = [
   '--since <position>',
@@ -21,11 +22,7 @@ export const watchCommands: readonly CommandDefinition[] = [
       {
         usage: 'data [prefix]',
         about: 'Watch the documents of a namespace, a prefix or one key',
-        options: [
-          ['-n, --namespace <namespace>', 'The namespace (default: "default")'],
-          ['--key <key>', 'Only this key'],
-          sinceOption,
-        ],
+        options: [namespaceOption, ['--key <key>', 'Only this key'], sinceOption],
         examples: ['stoa watch data', 'stoa watch data decision/ --json', 'stoa watch data --key leader'],
         action: async () => (await watch()).data,
       },
@@ -33,10 +30,7 @@ export const watchCommands: readonly CommandDefinition[] = [
         usage: 'changes',
         about: 'Watch every change in order: the whole feed',
         options: [
-          [
-            '--topics <topics>',
-            'Only these topics, separated by commas, such as registry, agent or agent.created',
-          ],
+          topicsOption,
           ['--since <position>', 'Start after this position'],
           ['--no-reconnect', 'End when the server ends'],
         ],
@@ -60,7 +54,7 @@ export const watchCommands: readonly CommandDefinition[] = [
       {
         usage: 'room <room>',
         about: 'Watch the messages of a room',
-        options: [['--key <key>', 'The key of a private room; prefer STOA_ROOM_KEY'], sinceOption],
+        options: [roomKeyOption, sinceOption],
         examples: ['stoa watch room ROOM', 'STOA_ROOM_KEY="a long shared key" stoa watch room ROOM --json'],
         action: async () => (await watch()).room,
       },
