@@ -84,7 +84,6 @@ export interface OtherContent {
 type AnswerContent = z.ZodType | OtherContent | null;
 export type Answers = Readonly<Record<number, AnswerContent>>;
 
-/** The schemas of one operation. */
 export interface OperationSchemas {
   params?: z.ZodType;
   query?: z.ZodType;

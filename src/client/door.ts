@@ -25,7 +25,6 @@ import { type WatchEvent, type WatchSettings, watch } from './watch/watch.js';
 import type { RoomChange } from './watch/room.js';
 import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch/sources.js';
 
-/** The target of `watch`. */
 export type WatchTarget =
   | { data: DataTarget }
   | { agents: { id?: string | undefined } }

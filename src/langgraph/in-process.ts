@@ -17,7 +17,6 @@ export interface StoaCalls extends Pick<Client, 'commit' | 'find'> {
   data<Value>(namespace: string): Documents<Value>;
 }
 
-/** The documents of one namespace. */
 export type Documents<Value> = Pick<
   DataClient<Value>,
   | 'namespace'

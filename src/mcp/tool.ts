@@ -48,7 +48,6 @@ export function defineTool<Input extends z.ZodType, Output extends z.ZodType>(
   return definition;
 }
 
-/** A tool as `tools/list` shows it. */
 export interface ListedTool {
   name: string;
   title: string;

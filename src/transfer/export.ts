@@ -16,7 +16,6 @@ import {
 } from './model.js';
 import type { RecordStore } from './port.js';
 
-/** The store of each type of record. */
 export type RecordStores = ReadonlyMap<string, RecordStore>;
 
 export interface ExportOptions {

@@ -332,7 +332,6 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.heartbeatTask(caller, id, body));
   }
 
-  /** Renews the claims of the agent that calls. */
   async renewClaims(caller: Caller): Promise<void> {
     if (!caller.scopes.write || caller.agent === null) return;
     // A call that only reads makes no agent.

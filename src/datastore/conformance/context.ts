@@ -76,7 +76,6 @@ export class ConformanceContext {
   }
 }
 
-/** The code that a call is refused with. */
 export async function refusedWith(code: ErrorCode, call: () => Promise<unknown>): Promise<StoaError> {
   let refusal: unknown;
   try {

@@ -25,20 +25,21 @@ const task = z.looseObject({
 });
 
 /** The fields of a task that an agent uses. */
-type ShownTask = Pick<
-  Task,
-  | 'id'
-  | 'command'
-  | 'status'
-  | 'priority'
-  | 'depends_on'
-  | 'claimed_by'
-  | 'output'
-  | 'error'
-  | 'attempts'
-  | 'reason'
-  | 'created_at'
-> &
+const usedFields = [
+  'id',
+  'command',
+  'status',
+  'priority',
+  'depends_on',
+  'claimed_by',
+  'output',
+  'error',
+  'attempts',
+  'reason',
+  'created_at',
+] as const;
+type UsedFields = Pick<Task, (typeof usedFields)[number]>;
+type ShownTask = UsedFields &
   Partial<Record<'run_at' | 'question' | 'answer', string>> & { labels?: readonly string[] };
 
 const tasks = defineTool({
@@ -192,35 +193,11 @@ function one(found: Task) {
   return { tasks: [shown(found)] };
 }
 
-function shown({
-  id,
-  command,
-  status,
-  priority,
-  depends_on,
-  claimed_by,
-  output,
-  error,
-  attempts,
-  reason,
-  labels,
-  run_at,
-  question,
-  answer,
-  created_at,
-}: Task): ShownTask {
+function shown(found: Task): ShownTask {
+  const { labels, run_at, question, answer } = found;
   return {
-    id,
-    command,
-    status,
-    priority,
-    depends_on,
-    claimed_by,
-    output,
-    error,
-    attempts,
-    reason,
-    created_at,
+    // Object.fromEntries forgets which names it was given.
+    ...(Object.fromEntries(usedFields.map((name) => [name, found[name]])) as UsedFields),
     // Most tasks have none.
     ...(labels.length > 0 && { labels }),
     ...(run_at !== null && { run_at }),

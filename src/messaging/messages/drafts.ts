@@ -66,7 +66,6 @@ interface SignedText {
   request: string;
 }
 
-/** A message of a commit. */
 export type CommitMessage =
   | {
       op: 'room.post';

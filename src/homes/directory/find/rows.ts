@@ -67,7 +67,6 @@ export function blockKey(partition: Buffer, segment: number, first: string, from
   return Buffer.concat([segmentKey(partition, segment), Buffer.from(`${first}\0`), place]);
 }
 
-/** The first term in the key of a block. */
 export function firstTermOf(key: Buffer): string {
   return key.toString('utf8', segmentKeyBytes, key.length - 5);
 }

@@ -70,7 +70,6 @@ function keyOf(after: string | null, keyText: KeyText): Buffer | null {
   return after === null ? null : Buffer.from(after, keyText);
 }
 
-/** The keys of a list in one store, those after a key. */
 export type KeysOf = (store: Store, after: Buffer | null) => Iterable<ListKey>;
 
 /** Items that are read before other requests can run. */

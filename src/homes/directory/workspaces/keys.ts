@@ -30,7 +30,6 @@ export function recordKey(entity: Entity, id: string): Buffer {
   return Buffer.from(`${entity}:${id}`);
 }
 
-/** The id in a key `entity:id`. */
 export function idOfKey(key: Buffer): string {
   return key.toString('utf8', key.indexOf(':') + 1);
 }
@@ -101,7 +100,6 @@ export function readyKey(task: Task, projectId: string, line: string): string {
   return indexKey('task', 'ready', projectId, line, readyRank(task), task.id, task.labels.join(','));
 }
 
-/** The labels in a key of `readyKey`. */
 export function labelsOfReadyKey(key: string): string[] {
   const labels = key.slice(key.lastIndexOf(':') + 1);
   return labels === '' ? [] : labels.split(',');

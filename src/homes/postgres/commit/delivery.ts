@@ -72,7 +72,6 @@ export class OutboxDelivery {
   readonly #places = new Places(destinationsMax);
   /** Whether the last message has to wait: Redis may answer other servers. */
   isFailing = false;
-  /** By destination. */
   readonly #deliveries = new SharedRuns((destination) =>
     this.#places.run(() => this.#deliverAll(destination)),
   );

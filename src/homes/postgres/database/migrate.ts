@@ -29,7 +29,6 @@ export interface SteppedMigration {
   finish?: string;
 }
 
-/** The tables of a domain. */
 export interface DomainTables {
   /** In `stoa_migrations`. */
   readonly domain: string;

@@ -12,7 +12,6 @@ export interface MarkedRow {
   readonly time_ms: string | null;
 }
 
-/** A place with all its marks. */
 export interface PlaceMark {
   readonly name: EntryName;
   /** The newest facts; null if the words of the place must be read. */

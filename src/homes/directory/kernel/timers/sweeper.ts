@@ -43,7 +43,6 @@ export class Sweeper {
     });
   }
 
-  /** Registers the handler of a kind of timers. */
   handle(kind: string, handler: TimerHandler): void {
     this.#handlers.set(kind, handler);
   }

@@ -187,7 +187,6 @@ export function nonceBucketOf(key: Buffer): number {
   return key.readUIntBE(0, bucketBytes);
 }
 
-/** The agent and the nonce. */
 export function nonceOfKey(key: Buffer): { agent_id: string; nonce: string } {
   return { agent_id: uuidOfBytes(key.subarray(namedAt)), nonce: key.toString('utf8', namedAt + agentBytes) };
 }

@@ -47,7 +47,6 @@ export const joinedTasks = `workspaces.tasks t ${taskParents}`;
  */
 export const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
 
-/** The name of the row of a task. */
 export function taskRow(id: string): RowName {
   return { table: 'tasks', key: id };
 }

@@ -28,7 +28,6 @@ export interface GraphedNamespace {
   readonly dimensions: number;
 }
 
-/** A graph that is ready. */
 export interface ReadyGraph {
   readonly partition: Buffer;
   /** The vectors in it. */
