@@ -1,11 +1,14 @@
 /** A search tells nothing of what the caller may not read: the answer is the same, byte by byte, with and without it. */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
+import type { StoaError } from '../../src/core/errors.js';
 import type { DirectoryFind } from '../../src/homes/directory/find/find.js';
 import type { PostgresFind } from '../../src/homes/postgres/find/find.js';
+import type { FindRequest } from '../../src/find/requests.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { sharedHome } from '../servers/shared.js';
 
@@ -18,11 +21,17 @@ const userOf = (user: string, namespaces: readonly string[] | null = null): Call
 const alice = userOf('alice');
 const narrow = userOf('alice', ['mine']);
 const bob = userOf('bob');
+const roomKey = 'a key of sixteen bytes or more';
 
-const requests = ['ibis', 'ibis heron', 'ib*', '"white ibis"', 'heron -ibis', 'the'].map((q) => ({
-  q,
-  limit: 50,
-}));
+const requests = ['ibis', 'ibis heron', 'ib*', '"white ibis"', 'heron -ibis', 'the'].map((q) => ({ q }));
+
+/** The numbers in a cursor. Its time is that of the search, and its score depends on that time. */
+function statisticsIn(cursor: string | null): unknown {
+  if (cursor === null) return null;
+  const bytes = Buffer.from(cursor, 'base64url');
+  const fields = JSON.parse(bytes.subarray(bytes.indexOf('[')).toString()) as unknown[];
+  return fields.slice(1, 5);
+}
 
 describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
   let stoa: Stoa;
@@ -43,19 +52,32 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
     await stoa.data.set(narrow, 'mine', 'a', { title: 'white ibis', text: 'the ibis waits' });
     await stoa.data.set(narrow, 'mine', 'b', 'a heron and the reeds');
     await stoa.data.set(narrow, 'mine', 'c', 'nothing of interest');
+    for (const body of ['white ibis over the lake', 'an ibis'])
+      await say(alice, { room: 'nests', byName: true }, body);
   });
   afterAll(async () => {
     await stoa.close();
     await rm(directory, { recursive: true, force: true });
   });
 
-  /** The answers of a caller, waiting and filed. */
-  const answers = async (caller: Caller): Promise<string> => {
-    const pages = [];
+  const say = (
+    author: Caller,
+    room: { room: string; key?: string; byName?: boolean },
+    body: string,
+  ): Promise<unknown> => stoa.messaging.rooms.post(author, room, () => ({ body, pid: '' }), null);
+
+  /** Every page of every answer to a caller, with scores and cursors. */
+  const answers = async (caller: Caller): Promise<string[]> => {
+    const pages: string[] = [];
     for (const request of requests)
-      pages.push(await stoa.find.find(caller, { ...request, in: ['data', 'tasks'] }));
-    pages.push(await stoa.find.find(caller, { q: 'ibis', in: ['messages'] }));
-    return JSON.stringify(pages);
+      for (const part of [{ in: ['data', 'tasks'] }, { in: ['messages'] }] as const)
+        for (let cursor: string | undefined, isLast = false; !isLast;) {
+          const page = await stoa.find.find(caller, { ...request, ...part, limit: 1, cursor });
+          pages.push(JSON.stringify({ ...page, next_cursor: statisticsIn(page.next_cursor) }));
+          cursor = page.next_cursor ?? undefined;
+          isLast = cursor === undefined;
+        }
+    return pages;
   };
 
   it.each([
@@ -96,13 +118,18 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
       'rooms of another user',
       alice,
       async () => {
-        for (let at = 0; at < 5; at += 1)
-          await stoa.messaging.rooms.post(
-            bob,
-            { room: 'bobs-room', byName: true },
-            () => ({ body: 'white ibis', pid: '' }),
-            null,
-          );
+        for (let at = 0; at < 5; at += 1) await say(bob, { room: 'bobs-room', byName: true }, 'white ibis');
+      },
+    ],
+    [
+      'rooms with a key',
+      alice,
+      async () => {
+        for (const owner of ['alice', null]) {
+          const room = { name: `keyed-${owner}`, is_private: true, key: roomKey, owner };
+          const { id } = await stoa.messaging.rooms.create(alice, room, null);
+          for (let at = 0; at < 5; at += 1) await say(alice, { room: id, key: roomKey }, 'the white ibis');
+        }
       },
     ],
     [
@@ -119,13 +146,13 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
     await settle();
     const before = await answers(caller);
     await write();
-    expect(await answers(caller)).toBe(before);
+    expect(await answers(caller)).toEqual(before);
     await settle();
-    expect(await answers(caller)).toBe(before);
+    expect(await answers(caller)).toEqual(before);
   });
 
   it('tells nothing of rooms with a key, to their own user and to others, also if the room is named', async () => {
-    const key = 'a key of sixteen bytes or more';
+    const key = roomKey;
     const own = await stoa.messaging.rooms.create(
       alice,
       { name: 'den', is_private: true, key, owner: 'alice' },
@@ -136,13 +163,7 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
       { name: 'burrow', is_private: true, key, owner: null },
       null,
     );
-    for (const room of [own.id, open.id])
-      await stoa.messaging.rooms.post(
-        alice,
-        { room, key },
-        () => ({ body: 'secret pelican', pid: '' }),
-        null,
-      );
+    for (const room of [own.id, open.id]) await say(alice, { room, key }, 'secret pelican');
     for (const round of ['waiting', 'filed']) {
       for (const caller of [alice, bob])
         for (const room of [undefined, open.id, ...(caller === alice ? [own.id, 'den'] : [])]) {
@@ -155,5 +176,34 @@ describe.each(['a data directory', 'PostgreSQL'])('a search in %s', (home) => {
         }
       await settle();
     }
+  });
+
+  it('refuses what belongs to another user as it refuses what does not exist', async () => {
+    const { id: workspaceId } = await stoa.workspaces.createWorkspace(bob, { name: 'hidden' });
+    const project = await stoa.workspaces.createProject(bob, workspaceId, { name: 'p' });
+    const room = await stoa.messaging.rooms.create(
+      bob,
+      { name: 'bobs-own', is_private: false, key: '', owner: 'bob' },
+      null,
+    );
+    const { agent_id: agent } = await stoa.registry.createAgent(bob, { name: 'bobs-agent' });
+    const refusal = async (names: Partial<FindRequest>): Promise<unknown> => {
+      const error = await stoa.find.find(alice, { q: 'ibis', ...names }).catch((thrown: unknown) => thrown);
+      const { code, message, fix } = error as StoaError;
+      const texts = Object.values(names).map((name) => String(name).split('/')[0] as string);
+      return texts.reduce((text, name) => text.replaceAll(name, '…'), JSON.stringify([code, message, fix]));
+    };
+    for (const [field, hidden, missing] of [
+      ['room', room.id, randomUUID()],
+      ['room', 'bobs-own', 'bobs-else'],
+      ['project', project.id, project.id.replace(/.{4}$/, 'aaaa')],
+      ['project', 'hidden/p', 'absent/p'],
+      ['agent', agent, agent.split('').toReversed().join('')],
+      ['agent', 'bobs-agent', 'bobs-robot'],
+    ] as const)
+      expect([field, await refusal({ [field]: hidden })]).toEqual([
+        field,
+        await refusal({ [field]: missing }),
+      ]);
   });
 });
