@@ -2,6 +2,9 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { StoaError, jsonFaultOf, messageOf } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
+import type { Limits } from '../core/settings/limits.js';
+import { hasMoreValuesThan } from '../core/text/json-values.js';
 import { hasPrototypeKey } from '../core/text/prototype-keys.js';
 import { Slices } from '../core/waiting/yielding.js';
 
@@ -14,8 +17,10 @@ export interface FileLine {
 
 const newline = 0x0a;
 
-export async function* fileLines(path: string): AsyncGenerator<FileLine> {
+/** A longer line than the limit ends the reading: it would have to be held in memory. */
+export async function* fileLines(path: string, limits: Limits): AsyncGenerator<FileLine> {
   let rest: Buffer[] = [];
+  let restBytes = 0;
   let number = 0;
   const slices = new Slices();
   for await (const chunk of chunksOf(path)) {
@@ -23,21 +28,46 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
       number += 1;
       yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
-      rest = [];
+      [rest, restBytes] = [[], 0];
       from = end + 1;
       await slices.pause();
     }
-    if (from < chunk.length) rest.push(chunk.subarray(from));
+    if (from === chunk.length) continue;
+    rest.push(chunk.subarray(from));
+    restBytes += chunk.length - from;
+    if (restBytes > limits.importLineBytesMax) throw tooLong(number + 1, limits);
   }
   if (rest.length > 0) yield { number: number + 1, bytes: Buffer.concat(rest) };
 }
+
+function tooLong(number: number, limits: Limits): StoaError {
+  return limitError('too_large', {
+    subject: `Line ${number} of the file`,
+    unit: 'bytes',
+    limit: 'importLineBytesMax',
+    limits,
+    advice: 'Remove the line, and import its record in another way',
+  });
+}
+
+/**
+ * A byte of JSON counts for less than two values. So every value that the data store may hold passes, and
+ * parsing a line does not take longer than parsing such a value.
+ */
+const valuesPerByte = 2;
 
 /**
  * The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become
  * U+FFFD.
  */
-export function parsedLine(bytes: Buffer): unknown {
+export function parsedLine(bytes: Buffer, { valueBytesMax, metadataBytesMax }: Limits): unknown {
   if (!isUtf8(bytes)) return new StoaError('invalid_request', 'the line is not UTF-8');
+  const valuesMax = valuesPerByte * (valueBytesMax + metadataBytesMax);
+  if (hasMoreValuesThan(bytes, valuesMax))
+    return new StoaError(
+      'invalid_request',
+      `the line has more than ${valuesMax} values, twice the bytes of a value and its metadata (valueBytesMax, metadataBytesMax)`,
+    );
   const text = bytes.toString();
   let value: unknown;
   try {

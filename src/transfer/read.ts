@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import { fieldErrors } from '../core/validation/validate.js';
+import type { Limits } from '../core/settings/limits.js';
 import { fileLines, parsedLine } from './file-lines.js';
 import { type RecordKind, recordKinds } from './records/kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';
@@ -29,6 +30,7 @@ export interface FileFacts {
 /** Reads every line and hands each record on; header and last line are checked here. */
 export async function readExport(
   path: string,
+  limits: Limits,
   onLine: (line: ReadLine) => void | Promise<void>,
 ): Promise<FileFacts> {
   const hash = createHash('sha256');
@@ -36,8 +38,8 @@ export async function readExport(
   let header: Header | undefined;
   let trailer: Trailer | undefined;
   let sha256 = '';
-  for await (const { number, bytes } of fileLines(path)) {
-    const parsed = parsedLine(bytes);
+  for await (const { number, bytes } of fileLines(path, limits)) {
+    const parsed = parsedLine(bytes, limits);
     if (header === undefined) {
       header = headerOf(parsed);
     } else if (trailer !== undefined) {

@@ -104,7 +104,7 @@ class Import {
   }
 
   async #read(onLine: (line: ReadLine) => void | Promise<void>): Promise<FileFacts> {
-    return readExport(this.#path, async (line) => {
+    return readExport(this.#path, this.#limits, async (line) => {
       await onLine(line);
       this.#progress.done += line.sizeBytes;
       this.#options.onProgress?.(this.#progress);

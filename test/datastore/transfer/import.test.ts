@@ -245,6 +245,39 @@ describe('over HTTP', () => {
     });
   });
 
+  test('a line that is too long, or has too many values, is not parsed', async () => {
+    const sizeBytes = 100 * 1024 * 1024;
+    for (const piece of [' ', '['])
+      expect(await send([piece.repeat(sizeBytes)])).toMatchObject({
+        status: 413,
+        body: { code: 'too_large', importLineBytesMax: expect.any(Number) },
+      });
+    for (const piece of ['[', '{},', '1,']) {
+      const { status, body } = await send([`{"value":[${piece.repeat(5 * 1024 * 1024)}`]);
+      expect([status, body['detail']]).toEqual([400, expect.stringContaining('1 of 1 lines')]);
+      expect(JSON.stringify(body)).toContain('values, twice the bytes of a value');
+    }
+  });
+
+  test('a file has a largest number of documents', async () => {
+    const small = await Running.start({ limits: { importRecordsMax: 3 } });
+    const sent = async (lines: readonly string[]): Promise<unknown> => {
+      const response = await fetch(`${small.url}/v1/documents/lines?keep_going=true`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${small.operator}`, 'content-type': 'application/x-ndjson' },
+        body: lines.join('\n'),
+      });
+      return response.json();
+    };
+    try {
+      const lines = ['x', lineOf('one'), '', lineOf('two')];
+      expect(await sent([...lines, 'y'])).toMatchObject({ code: 'too_large', importRecordsMax: 3 });
+      expect(await sent(lines)).toMatchObject({ imported: 2, skipped: 1, bad: [{ line: 1 }] });
+    } finally {
+      await small.stop();
+    }
+  });
+
   test('an import has the same limits on nesting and names as a PUT', async () => {
     const headers = {
       authorization: `Bearer ${running.operator}`,

@@ -16,6 +16,12 @@ export const operationsLimits = {
     default: 10_000_000,
     about: 'Records in one imported file. Their ids are held in memory, up to 32 bytes each.',
   },
+  importLineBytesMax: {
+    default: 18 * 1024 * 1024,
+    about:
+      'Bytes in one line of an imported file. A line is held in memory. Every record that a request can ' +
+      'write fits.',
+  },
   importStepRecordsMax: {
     default: 200,
     positive: true,
