@@ -21,6 +21,8 @@ export interface Caller {
   agent: string | null;
   /** The messaging identity of a signed caller. */
   identity: string | null;
+  /** The key that signed the request. */
+  publicKey?: string | undefined;
   /** The registry agent that a signed caller is linked to. */
   agentId: string | null;
   scopes: Scopes;

@@ -3,6 +3,7 @@
  * directory, or PostgreSQL with Redis.
  */
 import type { CommitHome } from '../commit/home.js';
+import type { Caller } from '../core/caller.js';
 import type { RequestRates } from '../core/request-rates.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
@@ -81,6 +82,11 @@ export interface Home {
   readonly operatorToken: string | null;
   /** The hash of the token that is valid now. Another server may have replaced the token. */
   operatorTokenHash(): string | Promise<string>;
+  /**
+   * Refuses a caller whose credentials no longer prove what they proved when its request was authenticated.
+   * Every write checks this itself; a read asks after it has waited.
+   */
+  checkCaller(caller: Caller): Promise<void>;
   /** False: acknowledged writes may be lost if the machine crashes. */
   readonly syncWrites: boolean;
   nowMs(): number;

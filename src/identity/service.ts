@@ -37,6 +37,7 @@ export interface ProvenPrincipal {
   user: string;
   agent: string | null;
   identity: string | null;
+  publicKey?: string | undefined;
   agentId: string | null;
   scopes: Scopes;
   tokenId: string | null;

@@ -17,6 +17,7 @@ const refusals = {
   signerUnknown: ['unauthenticated', 'agent not found'],
   signerKey: ['unauthenticated', 'invalid agent public key'],
   signature: ['unauthenticated', 'invalid signature'],
+  signerLink: ['unauthenticated', 'the link of this identity has changed since the request was sent'],
   signatureInput: ['unauthenticated', 'invalid signature-input header'],
   signatureCoverage: [
     'unauthenticated',

@@ -1,6 +1,5 @@
 /** Messaging as routes use it: signatures, rate limits, rooms and messages. */
 import { StoaError } from '../core/errors.js';
-import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
 import type { Feed } from '../feed/port.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -14,7 +13,7 @@ import { Drafts } from './messages/drafts.js';
 import { Gate } from './gate/gate.js';
 import { MessageHub } from './messages/hub.js';
 import { Identities } from './identities/identities.js';
-import type { Identity, Message, Totals } from './model.js';
+import type { Message, Totals } from './model.js';
 import type { HealthCheck, MessagingPort } from './port.js';
 import { RoomDoors } from './rooms/doors.js';
 import { RoomKeys } from './rooms/keys.js';
@@ -166,23 +165,4 @@ function adminOf(setting: string): string {
       { fix: 'Use the id that POST /register returned.' },
     );
   return id;
-}
-
-type SignedPrincipal = Pick<
-  Caller,
-  'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
->;
-
-/** The rights of a signed identity: messaging always, the data of its user if it is linked. */
-export function principalOf(identity: Identity): SignedPrincipal {
-  const { link } = identity;
-  return {
-    kind: 'agent',
-    user: link?.user ?? '',
-    agent: link?.agentName ?? identity.name,
-    identity: identity.id,
-    agentId: link?.agentId ?? null,
-    scopes: { write: link?.write ?? true, namespaces: link === null ? [] : link.namespaces },
-    tokenId: null,
-  };
 }

@@ -5,7 +5,7 @@ import type { Limits } from '../core/settings/limits.js';
 import { scopeOf, userOf } from './access.js';
 import { hasIdForm, isAgentId } from './ids.js';
 import type { AgentView, RegistryPort } from './port.js';
-import { agentNotFound, unknownAgent } from './refusals.js';
+import { agentNotFound, agentSigns, unknownAgent } from './refusals.js';
 import { checkAgentName } from './rules.js';
 
 export class AgentLookup {
@@ -114,13 +114,5 @@ export class AgentLookup {
 }
 
 function refuseOwnName(agent: string, identities: readonly string[]): void {
-  if (identities.length === 0) return;
-  throw new StoaError(
-    'forbidden',
-    `The agent "${agent}" signs with its own key, so a token cannot act as this agent.`,
-    {
-      fix: 'Use another name (Stoa-Agent, --agent), or sign the request with the key of the agent.',
-      details: { agent },
-    },
-  );
+  if (identities.length > 0) throw agentSigns(agent);
 }

@@ -82,3 +82,14 @@ export function fencedAgentDeleted(agentId: string, fence: number): StoaError {
     fix: 'Discard the work that was started under the lease of that agent.',
   });
 }
+
+export function agentSigns(agent: string): StoaError {
+  return new StoaError(
+    'forbidden',
+    `The agent "${agent}" signs with its own key, so a token cannot act as this agent.`,
+    {
+      fix: 'Use another name (Stoa-Agent, --agent), or sign the request with the key of the agent.',
+      details: { agent },
+    },
+  );
+}

@@ -16,6 +16,8 @@ import { directoryFamilies, directoryScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { openKernel } from './kernel/open-kernel.js';
+import type { Caller } from '../../core/caller.js';
+import { checkCaller } from './identity/caller-check.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
 import type { DirectoryFind } from './find/find.js';
@@ -190,6 +192,10 @@ export class DirectoryHome implements Home {
 
   get feed(): Kernel['feed'] {
     return this.kernel.feed;
+  }
+
+  async checkCaller(caller: Caller): Promise<void> {
+    checkCaller(this.kernel, caller, this.nowMs(), this.registry.callers.identitiesOf);
   }
 
   operatorTokenHash(): string {

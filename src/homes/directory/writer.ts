@@ -10,7 +10,7 @@ import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
 import { checkCallerFence } from './fence.js';
-import { checkCallerToken } from './identity/token-check.js';
+import { type IdentitiesOf, checkCaller } from './identity/caller-check.js';
 import { findAnswer, forgetAnswer, keepAnswer, keptAnswerTimer } from './kept-answers.js';
 import { type DirectoryStep, directorySteps } from './step.js';
 
@@ -22,6 +22,7 @@ interface Parts {
 
 /** Shows that the agent of a caller is at work, and makes it with its first write. */
 export interface CallerAgents {
+  readonly identitiesOf: IdentitiesOf;
   isFresh(agent: ActingAgent, nowMs: number, untilMs?: number): boolean;
   /** Without a transaction of shard 00, a new agent is not made. */
   called(tx: Transaction, root: Transaction | null, agent: ActingAgent, untilMs: number): void;
@@ -103,7 +104,7 @@ export class DirectoryWriter implements Writer {
     { checks, steps }: Parts,
   ): unknown[] {
     tx.agent = root.agent = caller.agent;
-    checkCallerToken(this.#kernel, caller, tx.nowMs);
+    checkCaller(this.#kernel, caller, tx.nowMs, this.#agents?.identitiesOf);
     const before = findAnswer(tx, idempotency, tx.nowMs);
     if (before !== undefined) return before;
     checkCallerFence(this.#kernel, own, tx, caller);

@@ -6,7 +6,9 @@ import type { MessagingService } from '../../messaging/service.js';
 import { Secrets } from '../../secrets/secrets.js';
 import type { HomeMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
+import type { Caller } from '../../core/caller.js';
 import type { Home, HomeOptions } from '../home.js';
+import { checkCaller } from './identity/caller-check.js';
 import type { PostgresBase } from './base.js';
 import { type OperatorCredentials, operatorTokenHash } from './cluster/operator-token.js';
 import { Servers } from './cluster/servers.js';
@@ -132,6 +134,10 @@ export class PostgresHome implements Home {
       intervalMs: options.sweepIntervalMs,
       onError: options.onError,
     });
+  }
+
+  checkCaller(caller: Caller): Promise<void> {
+    return checkCaller(this.#base.sql, caller, this.nowMs());
   }
 
   operatorTokenHash(): Promise<string> {

@@ -100,6 +100,7 @@ const read = defineTool({
       newest === undefined || (newest.items.length === 0 && waitMs > 0)
         ? await page({ afterMs: givenMs ?? 0, limit: most }, waitMs)
         : undefined;
+    if (waitMs > 0) await stoa.home.checkCaller(caller);
     const found: { items: (Message | DirectMessage)[]; hasMore: boolean } = after ??
       newest ?? { items: [], hasMore: false };
     const items = after === undefined ? found.items.toReversed() : found.items;

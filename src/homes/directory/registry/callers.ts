@@ -3,6 +3,7 @@ import { userKey } from '../../../identity/user-key.js';
 import { NanosecondClock, makeAgentId } from '../../../registry/ids.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
+import type { IdentitiesOf } from '../identity/caller-check.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import { type DirectoryStep, step } from '../step.js';
@@ -11,11 +12,13 @@ import { agentNamed } from './rows.js';
 import type { RegistryVerbs } from './verbs.js';
 
 export class RegistryCallers implements CallerAgents {
+  readonly identitiesOf: IdentitiesOf;
   readonly #kernel: Kernel;
   readonly #verbs: RegistryVerbs;
   readonly #clock = new NanosecondClock();
 
-  constructor(kernel: Kernel, verbs: RegistryVerbs) {
+  constructor(kernel: Kernel, verbs: RegistryVerbs, identitiesOf: IdentitiesOf) {
+    this.identitiesOf = identitiesOf;
     this.#kernel = kernel;
     this.#verbs = verbs;
   }

@@ -43,7 +43,7 @@ export class DirectoryRegistry implements RegistryPort {
     this.#kernel = kernel;
     this.#identityNames = new IdentityNames(kernel);
     this.verbs = new RegistryVerbs(kernel);
-    this.callers = new RegistryCallers(kernel, this.verbs);
+    this.callers = new RegistryCallers(kernel, this.verbs, (user, agent) => this.identitiesOf(user, agent));
     this.#scopes = new Scopes(kernel);
     this.#links = new IdentityLinks(kernel, this.#scopes, this.verbs.agents);
   }

@@ -17,7 +17,7 @@ import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import { shareLocksCte } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
 import { isConcurrency, isLockTimeout } from '../database/errors.js';
-import { tokenIsLive } from '../identity/token-check.js';
+import { tokenIsLive } from '../identity/caller-check.js';
 import { groupLockWaitMs } from '../write/group.js';
 import { recordAgents } from './agents.js';
 import { namespaceNameSql } from './namespace-name.js';

@@ -15,7 +15,7 @@ import { userIdOf } from '../registry/users.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import { Removals } from './removals.js';
-import { tokenOwnerId } from './token-check.js';
+import { tokenOwnerId } from './caller-check.js';
 
 export interface PostgresIdentityOptions {
   readonly sql: PostgresSql;

@@ -60,6 +60,11 @@ function identityOf(row: IdentityRow): Identity {
   };
 }
 
+export async function findIdentity(sql: Queryable, id: string): Promise<Identity | undefined> {
+  const [row] = await query<IdentityRow>(sql, `${selected} WHERE a.id = $1`, [id]);
+  return row === undefined ? undefined : identityOf(row);
+}
+
 /** The agents of the registry, by user and name. */
 export interface KnownAgents {
   agentNamed(user: string, name: string): Promise<string | undefined>;
@@ -267,9 +272,8 @@ export class PostgresIdentities {
     return row === undefined ? undefined : identityOf(row);
   }
 
-  async get(id: string, on: Queryable = this.#sql): Promise<Identity | undefined> {
-    const [row] = await query<IdentityRow>(on, `${selected} WHERE a.id = $1`, [id]);
-    return row === undefined ? undefined : identityOf(row);
+  get(id: string, on: Queryable = this.#sql): Promise<Identity | undefined> {
+    return findIdentity(on, id);
   }
 
   many(ids: readonly string[]): Promise<Map<string, Identity>> {

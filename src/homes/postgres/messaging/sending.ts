@@ -10,7 +10,7 @@ import type {
 import { refuse } from '../../../messaging/refusals.js';
 import { Outdated } from '../../../core/write.js';
 import type { Queryable } from '../database/connection.js';
-import { checkCallerToken } from '../identity/token-check.js';
+import { checkCallerToken } from '../identity/caller-check.js';
 import { PostgresStep } from '../write/step.js';
 import type { Work } from '../write/work.js';
 import type { MessagingParts, PostgresMessagingOptions } from './parts.js';

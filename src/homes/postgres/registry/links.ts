@@ -87,6 +87,20 @@ export async function listIdentities(
   return { items, nextKey: rows.length > limit ? (items.at(-1) ?? null) : null };
 }
 
+export async function isLinked(
+  sql: Queryable,
+  userId: string,
+  agentId: string,
+  identity: string,
+): Promise<boolean> {
+  const linked = await query(
+    sql,
+    'SELECT 1 FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3',
+    [userId, agentId, identity],
+  );
+  return linked.length > 0;
+}
+
 /** The identities that are linked to the agent with this name or id. */
 export async function identitiesOf(sql: Queryable, userId: string, agent: string): Promise<string[]> {
   const rows = await query<Row>(

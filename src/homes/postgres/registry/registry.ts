@@ -10,7 +10,7 @@ import type { StoredAgent } from '../../../registry/model.js';
 import type { AgentView, RegistryPort, UserScope } from '../../../registry/port.js';
 import type { ActingAgent } from '../../../registry/recent-agents.js';
 import { agentNotFound, secondSpelling } from '../../../registry/refusals.js';
-import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { type PostgresSql, type Queryable } from '../database/connection.js';
 import { migrate } from '../database/migrate.js';
 import { PostgresStep, type RowName } from '../write/step.js';
 import type { Work } from '../write/work.js';
@@ -210,14 +210,8 @@ export class PostgresRegistry implements RegistryPort {
     return agent === undefined ? undefined : this.#view(agent);
   };
 
-  readonly isLinked: RegistryPort['isLinked'] = async (user, agentId, identity) => {
-    const linked = await query(
-      this.#sql,
-      'SELECT 1 FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3',
-      [users.userIdOf(user), agentId, identity],
-    );
-    return linked.length > 0;
-  };
+  readonly isLinked: RegistryPort['isLinked'] = (user, agentId, identity) =>
+    links.isLinked(this.#sql, users.userIdOf(user), agentId, identity);
 
   identitiesOf(user: string, agent: string): Promise<readonly string[]> {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);

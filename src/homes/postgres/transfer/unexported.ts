@@ -5,7 +5,7 @@ import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { insertToken, removeToken, tokenColumns, tokenOf } from '../identity/identity.js';
-import { tokenOwnerId } from '../identity/token-check.js';
+import { tokenOwnerId } from '../identity/caller-check.js';
 import { type Row, numberOrNull } from '../registry/rows.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';

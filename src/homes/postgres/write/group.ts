@@ -95,7 +95,7 @@ export async function runTogether<Result>(
     try {
       // There are as many writes as works.
       const result = await (writes[index] as { run: RunWrite<Result> }).run(work);
-      await work.checkToken();
+      await work.checkCaller();
       works.push(work);
       return result;
     } catch (error) {

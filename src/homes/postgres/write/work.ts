@@ -8,7 +8,7 @@ import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type ActingAgent, actingAgent } from '../../../registry/recent-agents.js';
-import { checkCallerToken } from '../identity/token-check.js';
+import { checkCaller } from '../identity/caller-check.js';
 import { type LoadAll, LookUps } from './look-ups.js';
 
 /**
@@ -72,7 +72,7 @@ export class Work {
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   #nowMs: number;
-  readonly #tokenCheck: Promise<void>;
+  readonly #callerCheck: Promise<void>;
   readonly #checkFence: CheckFence;
   readonly #caller: Caller | null;
   #fenceCheck: Promise<void> | undefined;
@@ -113,14 +113,14 @@ export class Work {
     this.#checkFence = checkFence;
     this.#nowMs = clock.nowMs();
     // Sent first, so that its answer shares a round trip with the first statement of the steps.
-    this.#tokenCheck = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
-    // `checkToken` reports the failure. It is not called if the connection is lost first.
-    this.#tokenCheck.catch(() => undefined);
+    this.#callerCheck = caller === null ? Promise.resolve() : checkCaller(sql, caller, this.#nowMs);
+    // `checkCaller` reports the failure. It is not called if the connection is lost first.
+    this.#callerCheck.catch(() => undefined);
   }
 
-  /** Throws if the caller's token was revoked or has expired. */
-  checkToken(): Promise<void> {
-    return this.#tokenCheck;
+  /** Throws if the caller's credentials have changed since its request was authenticated. */
+  checkCaller(): Promise<void> {
+    return this.#callerCheck;
   }
 
   /** Throws if another holder has the caller's lease; otherwise the lease cannot change until the commit. */
@@ -132,11 +132,11 @@ export class Work {
   }
 
   /**
-   * Checks token and fence, and whether the answer can be stored under its Idempotency-Key. A step calls it
+   * Checks caller and fence, and whether the answer can be stored under its Idempotency-Key. A step calls it
    * before an effect that a rollback cannot undo.
    */
   async checkBeforeEffect(): Promise<void> {
-    await this.checkToken();
+    await this.checkCaller();
     await this.noteCall();
     await this.checkFence();
     await this.#keyed?.reserve(this);
@@ -296,7 +296,7 @@ export class Work {
   }
 
   async finish(): Promise<void> {
-    await this.#tokenCheck;
+    await this.#callerCheck;
     await this.noteCall();
     await this.runBeforeCommit();
     this.storeShared(this.#changes);

@@ -180,7 +180,7 @@ export class PostgresWriter implements Writer {
           return { result: await body(opened), work: opened };
         } catch (error) {
           await opened.runAfterRollback();
-          await opened.checkToken();
+          await opened.checkCaller();
           if (isAborted(error)) await opened.awaitSent();
           throw error;
         }
@@ -230,7 +230,7 @@ export class PostgresWriter implements Writer {
     await lockAnswer(work, idempotency);
     const before = await findAnswer(work.sql, caller, idempotency);
     if (before !== undefined) {
-      await work.checkToken();
+      await work.checkCaller();
       return before;
     }
     // A write of one step locks its rows itself.

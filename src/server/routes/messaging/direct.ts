@@ -1,10 +1,9 @@
 /** The handlers of direct messages. */
 import { aicqDirect } from '../../../api/messaging/operations.js';
 import { aicqDirectSchemas } from '../../../api/messaging/schemas.js';
-import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
 import { routesOf } from '../../route.js';
-import { limited, signatureOf } from './gate.js';
+import { admitAgain, limited, signatureOf } from './gate.js';
 import { newestFirst, newestPages, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
 import { streamInbox } from './streams.js';
 import { isSet, readFields, shownDirect } from './wire.js';
@@ -26,7 +25,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
         waitMs,
         disconnectSignal(reply),
       );
-      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      if (waitMs > 0) await admitAgain(request);
       return {
         messages: page.items.map((message) => shownDirect(message, verify)),
         has_more: page.hasMore,
@@ -39,7 +38,7 @@ export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas
       const page = isKeepable
         ? await messaging.port.inbox(agentId, span)
         : await messaging.direct.read(caller, span, waitMs, disconnectSignal(reply));
-      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      if (waitMs > 0) await admitAgain(request);
       return {
         messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
         has_more: page.hasMore,

@@ -7,7 +7,8 @@ import type { Signer, SignedRequest } from '../../../messaging/identities/authen
 import type { RoomAccess, RoomReference } from '../../../messaging/rooms/doors.js';
 import type { Identity, Room } from '../../../messaging/model.js';
 import { refusalSentence, refuse } from '../../../messaging/refusals.js';
-import { type MessagingService, principalOf } from '../../../messaging/service.js';
+import { principalOf } from '../../../messaging/identities/signed-caller.js';
+import type { MessagingService } from '../../../messaging/service.js';
 import type { Endpoint } from '../../../messaging/gate/rate-limits.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import { serverHeaders } from '../../answer/answer-writer.js';
@@ -170,6 +171,13 @@ type Context<Params, Body> = RouteContext<
   unknown,
   Caller | null
 >;
+
+/** After a wait: the address may be blocked now, and the caller may have lost its rights. */
+export async function admitAgain(request: FastifyRequest): Promise<void> {
+  const { stoa } = request.server.stoaServer;
+  await stoa.messaging.gate.admitAgain(addressOf(request));
+  if (request.caller !== null) await stoa.home.checkCaller(request.caller);
+}
 
 /** A handler with a rate limit, whose answer waits until the nonce is on disk. */
 export function limited<Params, Body, Answer>(

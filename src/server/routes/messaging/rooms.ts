@@ -5,7 +5,6 @@ import { aicqRoomSchemas, type pageSchema } from '../../../api/messaging/schemas
 import type { Message, Room } from '../../../messaging/model.js';
 import type { Page, Span } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
-import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
 import { answer, routesOf } from '../../route.js';
 import type { Caller } from '../../../core/caller.js';
@@ -13,7 +12,7 @@ import type { CheckedSignature } from '../../../messaging/identities/proof.js';
 import { canonicalRoomId } from '../../../messaging/identities/uuid.js';
 import { refuse } from '../../../messaging/refusals.js';
 import { retentionOf, userOf } from '../../../messaging/rooms/visibility.js';
-import { accessOf, byId, limited, signatureOf } from './gate.js';
+import { accessOf, admitAgain, byId, limited, signatureOf } from './gate.js';
 import { NewestPages } from './newest-pages.js';
 import { streamRoom, streamRooms } from './streams.js';
 import {
@@ -121,7 +120,7 @@ export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
     const waitMs = waitMsOf(query, messaging);
     const readPage = async () => {
       const page = await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
-      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      if (waitMs > 0) await admitAgain(request);
       return shownPage(room, page, span, verify);
     };
     if (verify) return readPage();

@@ -5,10 +5,9 @@ import { inboxSchemas } from '../../../api/rooms/schemas.js';
 import { nobodyId } from '../../../messaging/identities/authors.js';
 import type { DirectMessage } from '../../../messaging/model.js';
 import { userOf } from '../../../messaging/rooms/visibility.js';
-import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
 import { routesOf } from '../../route.js';
-import { signatureOf } from '../messaging/gate.js';
+import { admitAgain, signatureOf } from '../messaging/gate.js';
 import { admit, wantsStream } from './admission.js';
 import { shownInboxMessage } from './shown.js';
 import { nextCursor, spanOf } from './span.js';
@@ -40,7 +39,7 @@ export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
       isPending && 'afterMs' in span
         ? await direct.pending(caller, span.afterMs, span.limit, waitMs, disconnectSignal(reply))
         : await direct.read(caller, span, waitMs, disconnectSignal(reply));
-    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+    if (waitMs > 0) await admitAgain(request);
     const authors = await messaging.authors.of(page.items);
     return {
       items: page.items.map((message) => shownInboxMessage(message, authors, to)),

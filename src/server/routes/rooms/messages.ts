@@ -5,10 +5,9 @@ import type { Caller } from '../../../core/caller.js';
 import { isoTime } from '../../../core/text/iso-time.js';
 import type { Message, Room } from '../../../messaging/model.js';
 import { canSeeRoom, userOf } from '../../../messaging/rooms/visibility.js';
-import { addressOf } from '../../request/caller-address.js';
 import { disconnectSignal } from '../../request/disconnection.js';
 import { answer, routesOf } from '../../route.js';
-import { accessOf, signatureOf } from '../messaging/gate.js';
+import { accessOf, admitAgain, signatureOf } from '../messaging/gate.js';
 import { admit, admitRoom, wantsStream } from './admission.js';
 import { shownRoomMessage } from './shown.js';
 import { nextCursor, spanOf } from './span.js';
@@ -40,7 +39,7 @@ export const messageRoutes = routesOf('messages', messages, messageSchemas, {
       query.thread !== undefined && 'afterMs' in span
         ? (await messaging.rooms.thread(room, query.thread, span.afterMs, span.limit)).page
         : await messaging.rooms.read(room, span, waitMs, disconnectSignal(reply));
-    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+    if (waitMs > 0) await admitAgain(request);
     const authors = await messaging.authors.of(page.items);
     return {
       items: page.items.map((message) => shownRoomMessage(message, authors, to)),
