@@ -3,6 +3,7 @@
  * concern.
  */
 import type { Change } from '../core/change.js';
+import { nextTurn } from '../core/waiting/yielding.js';
 import type { Commit, FollowOptions, Interest } from './port.js';
 
 interface WaitingReader {
@@ -13,11 +14,19 @@ interface WaitingReader {
   wake(): void;
 }
 
+/**
+ * A reader takes about 50 µs to read and send a commit. Thousands that woke at once would hold the event loop
+ * for a quarter of a second.
+ */
+const wokenPerTurnMax = 64;
+
 export class WaitingReaders {
   readonly #ofAnything = new Set<WaitingReader>();
   readonly #ofIds = new SetsByName();
   readonly #ofNamespaces = new Map<string, PrefixReaders>();
   readonly #all = new Set<WaitingReader>();
+  /** They wait for a later turn to be woken. */
+  readonly #due = new Set<WaitingReader>();
 
   get size(): number {
     return this.#all.size;
@@ -57,6 +66,7 @@ export class WaitingReaders {
   #delete(reader: WaitingReader): void {
     const { interest } = reader;
     this.#all.delete(reader);
+    this.#due.delete(reader);
     if (interest === undefined) this.#ofAnything.delete(reader);
     else if ('id' in interest) this.#ofIds.delete(interest.id, reader);
     else {
@@ -71,24 +81,43 @@ export class WaitingReaders {
     for (const reader of this.#all) reader.wake();
   }
 
-  /** Wakes the readers that accept any of these changes. */
+  /** Wakes the readers that accept any of these changes: the first now, the others in later turns. */
   wakeFor(commits: readonly Commit[]): void {
+    const isWaking = this.#due.size > 0;
     for (const reader of this.#ofAnything) {
       const { accept } = reader;
-      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) reader.wake();
+      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) this.#due.add(reader);
     }
-    if (this.#ofIds.isEmpty && this.#ofNamespaces.size === 0) return;
-    for (const { changes } of commits) for (const change of changes) this.#wakeInterested(change);
+    if (!this.#ofIds.isEmpty || this.#ofNamespaces.size > 0)
+      for (const { changes } of commits) for (const change of changes) this.#findInterested(change);
+    if (!isWaking) this.#wakeSome();
   }
 
-  #wakeInterested(change: Change): void {
-    wakeThose(this.#ofIds.get(change.id), change);
+  #wakeSome(): void {
+    let woken = 0;
+    for (const reader of this.#due) {
+      if (woken === wokenPerTurnMax) break;
+      this.#due.delete(reader);
+      reader.wake();
+      woken += 1;
+    }
+    if (this.#due.size > 0) void nextTurn().then(() => this.#wakeSome());
+  }
+
+  #findInterested(change: Change): void {
+    this.#findAmong(this.#ofIds.get(change.id), change);
     const { domain, user, facts } = change;
     const namespace = facts?.['namespace'];
     if (domain !== 'data' || user === null || typeof namespace !== 'string') return;
     const key = facts?.['key'];
     const readers = this.#ofNamespaces.get(placeOf(user, namespace));
-    for (const set of readers?.of(typeof key === 'string' ? key : null) ?? []) wakeThose(set, change);
+    for (const set of readers?.of(typeof key === 'string' ? key : null) ?? []) this.#findAmong(set, change);
+  }
+
+  #findAmong(readers: ReadonlySet<WaitingReader> | undefined, change: Change): void {
+    if (readers === undefined) return;
+    for (const reader of readers)
+      if (reader.accept === undefined || reader.accept(change)) this.#due.add(reader);
   }
 
   #prefixesOf({ user, namespace }: { user: string; namespace: string }): PrefixReaders {
@@ -172,9 +201,4 @@ class SetsByName {
 /** Two places may share a name: their readers are tested together, and `accept` decides. */
 function placeOf(user: string, namespace: string): string {
   return `${namespace}\n${user}`;
-}
-
-function wakeThose(readers: ReadonlySet<WaitingReader> | undefined, change: Change): void {
-  if (readers === undefined) return;
-  for (const reader of readers) if (reader.accept === undefined || reader.accept(change)) reader.wake();
 }

@@ -1,5 +1,6 @@
 /** Live delivery: readers of rooms and inboxes get every message after their position, once, in order. */
 import { Waits } from '../../core/waiting/waits.js';
+import { Slices } from '../../core/waiting/yielding.js';
 import type { DirectMessage, Message } from '../model.js';
 import type { MessagingPort, Notice, Page, Span } from '../port.js';
 import type { RoomKeep } from '../rooms/visibility.js';
@@ -144,6 +145,8 @@ class Channel {
   #pumping = false;
   #woken = false;
   #imported = false;
+  /** Notices about messages that some readers are about to get. */
+  readonly #notices: (() => void)[] = [];
 
   constructor(port: MessagingPort, topic: Topic, onEmpty: () => void) {
     this.#port = port;
@@ -166,7 +169,15 @@ class Channel {
   }
 
   announceDeleted(messageId: string): void {
-    for (const { delivery } of this.#readers()) delivery.onDeleted?.(this.#topic, messageId);
+    this.#notices.push(() => {
+      for (const { delivery } of this.#readers()) delivery.onDeleted?.(this.#topic, messageId);
+    });
+    if (!this.#pumping) this.#announce();
+  }
+
+  /** After the messages that were read before: no reader may get a message after the notice of its deletion. */
+  #announce(): void {
+    for (const notice of this.#notices.splice(0)) notice();
   }
 
   announceImported(): void {
@@ -209,6 +220,8 @@ class Channel {
   async #pump(): Promise<void> {
     if (this.#pumping) return;
     this.#pumping = true;
+    // One message to thousands of readers takes tens of milliseconds.
+    const slices = new Slices();
     try {
       while (this.#woken) {
         this.#woken = false;
@@ -219,8 +232,13 @@ class Channel {
         for (const reader of this.#live) reader.fromMs = reader.positionMs;
         for (const message of items) {
           this.#positionMs = message.tsMs;
-          for (const reader of this.#live) deliver(reader, this.#topic, message);
+          for (const reader of this.#live) {
+            deliver(reader, this.#topic, message);
+            const pause = slices.pause();
+            if (pause !== undefined) await pause;
+          }
         }
+        this.#announce();
         this.#woken ||= hasMore && items.length > 0;
       }
     } catch (error) {
@@ -230,6 +248,7 @@ class Channel {
       for (const { delivery } of readers) delivery.onFailure(error);
     } finally {
       this.#pumping = false;
+      this.#announce();
     }
   }
 
