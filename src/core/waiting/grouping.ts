@@ -33,13 +33,17 @@ export class Grouping<Item, Result> {
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
-      if (this.#scheduled) return;
-      this.#scheduled = true;
-      // Calls in the same turn of the event loop join one group.
-      setImmediate(() => {
-        this.#scheduled = false;
-        this.#start();
-      });
+      this.#startSoon();
+    });
+  }
+
+  /** Calls in the same turn of the event loop join one group, also those of callers that a group just answered. */
+  #startSoon(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#start();
     });
   }
 
@@ -48,7 +52,7 @@ export class Grouping<Item, Result> {
       this.#running += 1;
       void this.#run(this.#take()).finally(() => {
         this.#running -= 1;
-        this.#start();
+        this.#startSoon();
       });
     }
   }
