@@ -26,8 +26,9 @@ const comparedBytesMax = 64 * 1024;
 const markedDocuments: MarkedTable = {
   place: `"userId", 'data', namespace, key`,
   facts: `version, "updatedByAgent", ${milliseconds('"updatedAt"')}`,
-  text: `version > 0, indexed, "expiresAt", metadata::text,
-    CASE WHEN octet_length(value::text) > ${comparedBytesMax} THEN version::text ELSE value::text END`,
+  // The value is hashed first: the text of a ROW quotes it byte by byte.
+  text: `version > 0, indexed, "expiresAt", metadata::text, CASE WHEN "sizeBytes" > ${comparedBytesMax}
+    THEN version::text ELSE sha256(convert_to(value::text, 'UTF8'))::text END`,
 };
 const markedEntries: MarkedTable = {
   place: `owner, 'data', namespace, key`,
