@@ -49,6 +49,6 @@ export function messageEntry(message: Message, expiresAtMs: number | null): Wait
     author: message.from,
     timeMs: message.tsMs,
     expiresAtMs,
-    packed: packMessage(messageText(message.body), message.body),
+    packed: packMessage(messageText(message.body)),
   };
 }

@@ -17,10 +17,9 @@ export function packText(text: EntryText): Buffer {
 }
 
 /** The terms of a message, with those that only AICQ's search looks for. */
-export function packMessage(text: EntryText, body: string): Buffer {
+export function packMessage(text: EntryText): Buffer {
   terms.read(text);
-  const isWhole = text.body.length === 1 && text.body[0] === body;
-  for (const term of missingWords(body, isWhole, terms.table)) terms.addFirst(term);
+  for (const body of text.body) for (const term of missingWords(body, terms.table)) terms.addFirst(term);
   return packed();
 }
 

@@ -3,6 +3,7 @@
  * On a cluster the words are on other nodes than the room, so they are indexed after the post.
  */
 import type { Limits } from '../../../../../core/settings/limits.js';
+import { withoutSecrets } from '../../../../../find/text/secrets-in-text.js';
 import type { Message, Room } from '../../../../../messaging/model.js';
 import { searchedSeconds } from '../../../../../messaging/rooms/visibility.js';
 import { roomWords } from '../../../../../messaging/messages/tokenizer.js';
@@ -31,7 +32,7 @@ export class WordIndex {
   }
 
   keysOf(room: WordRoom, body: string): string[] {
-    return roomWords(room, body).map((word) => this.#options.keys.word(word));
+    return roomWords(room, withoutSecrets(body)).map((word) => this.#options.keys.word(word));
   }
 
   /**
