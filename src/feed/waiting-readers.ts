@@ -10,6 +10,8 @@ interface WaitingReader {
   accept?: ((change: Change) => boolean) | undefined;
   /** Without one every change is tested with `accept`; with one, only the changes inside it. */
   interest?: Interest | undefined;
+  /** Keeps the result of this moment for `wake`. */
+  keep(): void;
   /** Removes the reader and wakes it. */
   wake(): void;
 }
@@ -34,7 +36,7 @@ export class WaitingReaders {
 
   /**
    * Waits for an accepted commit, the end of the time or the signal. The result is asked for at that moment,
-   * before the commit counts as shown.
+   * before the commit counts as shown, also if the reader is woken in a later turn.
    */
   wait<Result>(
     { accept, interest, signal }: FollowOptions,
@@ -42,13 +44,17 @@ export class WaitingReaders {
     result: () => Result,
   ): Promise<Result> {
     return new Promise((resolve) => {
+      let kept: { readonly result: Result } | undefined;
+      const keep = (): void => {
+        kept ??= { result: result() };
+      };
       const wake = (): void => {
         clearTimeout(timeout);
         this.#delete(reader);
         signal.removeEventListener('abort', wake);
-        resolve(result());
+        resolve(kept === undefined ? result() : kept.result);
       };
-      const reader: WaitingReader = { accept, interest, wake };
+      const reader: WaitingReader = { accept, interest, keep, wake };
       const timeout = setTimeout(wake, timeMs);
       this.#add(reader);
       signal.addEventListener('abort', wake);
@@ -86,11 +92,16 @@ export class WaitingReaders {
     const isWaking = this.#due.size > 0;
     for (const reader of this.#ofAnything) {
       const { accept } = reader;
-      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) this.#due.add(reader);
+      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) this.#wakeSoon(reader);
     }
     if (!this.#ofIds.isEmpty || this.#ofNamespaces.size > 0)
       for (const { changes } of commits) for (const change of changes) this.#findInterested(change);
     if (!isWaking) this.#wakeSome();
+  }
+
+  #wakeSoon(reader: WaitingReader): void {
+    reader.keep();
+    this.#due.add(reader);
   }
 
   #wakeSome(): void {
@@ -117,7 +128,7 @@ export class WaitingReaders {
   #findAmong(readers: ReadonlySet<WaitingReader> | undefined, change: Change): void {
     if (readers === undefined) return;
     for (const reader of readers)
-      if (reader.accept === undefined || reader.accept(change)) this.#due.add(reader);
+      if (reader.accept === undefined || reader.accept(change)) this.#wakeSoon(reader);
   }
 
   #prefixesOf({ user, namespace }: { user: string; namespace: string }): PrefixReaders {

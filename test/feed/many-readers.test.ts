@@ -23,19 +23,21 @@ async function countsByTurn(got: () => number): Promise<number[]> {
   return counts;
 }
 
-it('readers of changes are woken in several turns', async () => {
+it('readers of changes are woken in several turns, and each gets the change', async () => {
   const { changes, data } = running.stoa;
   const stop = new AbortController();
-  let got = 0;
+  const commits: number[] = [];
   const since = await changes.newest();
   for (let index = 0; index < readers; index += 1) {
     const pages = await changes.follow(ada, { since, topics: ['data'] }, stop.signal);
-    void pages.next().then(() => (got += 1));
+    void pages.next().then(({ done, value }) => commits.push(done === true ? 0 : value.commits.length));
   }
   await turn();
   await data.set(ada, 'notes', 'today', { text: 'rain' });
-  const counts = await countsByTurn(() => got);
+  const counts = await countsByTurn(() => commits.length);
   expect(counts.filter((count) => count > 0 && count < readers).length).toBeGreaterThan(5);
+  // A reader that missed the change gets an empty page after a while.
+  expect(commits).toEqual(Array.from({ length: readers }, () => 1));
   stop.abort();
 });
 
