@@ -48,6 +48,8 @@ export async function withProgress<Result>(
     if (error.code === 'internal') stoa.onError(thrown, `${request.method} ${request.url}`);
     stream.send({ event: 'error', data: problemOf(error, request.id) });
   }
+  // The token of the caller may be looked up before the last event is sent.
+  await stream.drained();
   stream.end();
   return streaming;
 }

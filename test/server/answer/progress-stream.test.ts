@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { connect } from '../../../src/cli/connection/connection.js';
 import { loadConfig } from '../../../src/core/settings/config.js';
 import { Running } from '../running.js';
@@ -57,6 +57,17 @@ test('a backup sends its progress, and the answer is the last event', async () =
   expect((json.items as object[]).map((item) => ({ ...item, not_included: [] }))).toEqual([
     events.at(-1)?.data,
   ]);
+});
+
+test('the answer is the last event, also if the token of the caller must be looked up first', async () => {
+  const isLive = vi.spyOn(running.stoa.identity, 'isLive').mockImplementation(async () => true);
+  try {
+    const body = JSON.stringify({ directory: join(directory, 'looked-up') });
+    const events = await eventsOf('/v1/backups', body, 'application/json');
+    expect(events.at(-1)).toMatchObject({ event: 'done', data: { kind: 'full' } });
+  } finally {
+    isLive.mockRestore();
+  }
 });
 
 test('without Accept: text/event-stream the answer is plain JSON', async () => {
