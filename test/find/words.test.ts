@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseQuery, termsOfQuery } from '../../src/find/query/query.js';
 import { packText, packedTerms } from '../../src/find/segments/packed-terms.js';
 import { documentText } from '../../src/find/text/document-text.js';
+import { taskText } from '../../src/find/text/task-text.js';
 import { formsTermOf } from '../../src/find/words/entry-terms.js';
 import { fold } from '../../src/find/words/fold.js';
 import { stemOf } from '../../src/find/words/stem.js';
@@ -263,6 +264,9 @@ describe('a secret in running text is left out', () => {
     ['password: swordfish\nuser: ada', 'password: …\nuser: ada'],
     ['{"user": "ada", "password": "swordfish"}', '{"user": "ada", "password": "…"}'],
     [String.raw`{\"password\": \"swordfish\"}`, String.raw`{\"password\": \"…\"}`],
+    [`{"password": "it's-hunter2"}`, '{"password": "…"}'],
+    [String.raw`{"password": "a\"hunter2"}`, '{"password": "…"}'],
+    [joined('BOT_TOKEN=', 'MTk4NjIyNDgzNDcxOTI1MjQ4', '.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs'), 'BOT_TOKEN=…'],
     ['API key: 12345abc, then', 'API key: …, then'],
     ['GET https://x.org/?token=abc&page=2', 'GET https://x.org/?token=…&page=2'],
     ['postgres://app:s3cret@db:5432/x', 'postgres://app:…@db:5432/x'],
@@ -292,8 +296,20 @@ describe('a secret in running text is left out', () => {
     'http://localhost:8080/a@b',
     'the sk-learn-feature-extraction-tools of ghp_short',
     'basic internationalization',
+    'the field `password:` is required for users',
+    "grep 'token=' file.txt",
+    'fill in "password:", then go',
+    'global-configuration-of-services and pypi-package-release-automation-scripts',
   ])('and what only speaks of one is not: %j', (text) => {
     expect(shown(text)).toBe(text);
+  });
+
+  test('also where the title of a task ends inside the secret', () => {
+    const command = `${'deploy '.repeat(14)}postgres://ada:hunter2hunter2@db/x`;
+    const none = { output: null, error: null, question: null, answer: null };
+    expect(taskText({ command, labels: [], ...none }).title).toEqual([
+      expect.not.stringContaining('hunter') as string,
+    ]);
   });
 
   test('also where the text is cut', () => {

@@ -65,6 +65,8 @@ beforeAll(async () => {
   const members = Array.from({ length: 7_000 }, (_, index) => [`member-${index}`, index] as const);
   await running.stoa.data.set(operatorCaller('alice'), 'changed', 'wide', Object.fromEntries(members));
   await running.stoa.data.set(operatorCaller('alice'), 'changed', 'large', 'x'.repeat(1_000_000));
+  const beginnings = `tokenheap ${'eyJ-'.repeat(16_000)}`;
+  await running.stoa.data.set(operatorCaller('alice'), 'changed', 'tokens', beginnings);
   const scopes = { write: true, namespaces: [`namespace-${documentRows - 1}`, 'none'] };
   narrow = (await running.stoa.identity.createToken(operatorCaller(), 'wide', { scopes }, null)).token;
   watcher = new Worker(new URL('watcher.mjs', import.meta.url), { workerData: { url: running.url } });
@@ -171,6 +173,7 @@ function lists(): [name: string, asked: Asked, atOnce?: number][] {
     ['search of everything for a word that all have', get('/v1/find?q=common&limit=1000'), 5],
     ['search of tasks for a word that all have', get('/v1/find?q=do&in=tasks&limit=1000'), 5],
     ['search of everything for words that begin so', get('/v1/find?q=own*+rare*'), 1],
+    ['search that finds a text with the beginnings of many tokens', get('/v1/find?q=tokenheap')],
     ['search of documents by a condition', post('/v1/find', { namespace: 'many', filter: { n: 7 } })],
     ['reads of a large value', get('/v1/data/changed/large'), 100],
     ['pages of large values', get('/v1/data/changed?values=true'), 60],

@@ -11,12 +11,13 @@ const leftOut = '…';
 /** What tokens and keys look like that have a known beginning. */
 const knownShapes = [
   String.raw`[sr]k[-_](?=[\w-]{0,60}\d)[\w-]{16,}`, // OpenAI, Anthropic, Stripe
-  String.raw`gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl[a-z]{2,5}-[\w-]{20,}`, // GitHub, GitLab
+  String.raw`gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl(?:pat|dt|rt|ft|cbt|ptt|imt|soat|ffct|agent)-[\w-]{20,}`, // GitHub, GitLab
   String.raw`xox[a-z]-[\w-]{10,}|xapp-[\w-]{10,}`, // Slack
   String.raw`A[KS]IA[A-Z0-9]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,}`, // Amazon, Google
-  String.raw`(?:npm|hf)_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}`,
+  String.raw`(?:npm|hf)_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}`,
   String.raw`stoa_[\w-]{43,}`,
-  String.raw`eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`, // JSON Web Tokens
+  // JSON Web Tokens. After a hyphen none begins: a long text of beginnings would be read once for each of them.
+  String.raw`(?<!-)eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`,
 ];
 const known = new RegExp(`(?<![A-Za-z0-9_])(?:${knownShapes.join('|')})`, 'g');
 /** The block of a private key, to its end or to the end of the text. */
@@ -37,12 +38,12 @@ const afterName = new RegExp(
   ].join(''),
   'giu',
 );
-/** Quoted, or one word without the punctuation behind it. */
+/** To the quote that it begins with, or one word without the punctuation behind it. A quote that ends the name begins nothing. */
 const valueHere =
-  /(?<scheme>(?:bearer|basic|digest|token)[ \t]{1,3})?(?:\\?["'`](?<quoted>[^\n"'`\\]{1,500})|(?<plain>[^\s"'`\\&]{0,500}[^\s"'`\\&,;.)\]}>]))/iuy;
+  /(?<scheme>(?:bearer|basic|digest|token)[ \t]{1,3})?(?:(?<quote>\\?["'`])(?!\s|[.,;:)\]}]{1,3}(?:\s|$))(?<quoted>(?:(?!\k<quote>)(?:\\.|[^\n])){1,500})|(?<plain>[^\s"'`\\&]{0,500}[^\s"'`\\&,;.)\]}>]))/iuy;
 
-/** `process.env.TOKEN` */
-const member = /^[\p{L}_$][\w$]*(?:\.[\p{L}_$][\w$]*)+$/u;
+/** `process.env.TOKEN`. A token can have points too, between longer parts. */
+const member = /^[\p{L}_$][\w$]{0,22}(?:\.[\p{L}_$][\w$]{0,22})+$/u;
 /** A reference to a value, a type, a call, or a word of a sentence. */
 const notAValue = new RegExp(
   [

@@ -1,6 +1,7 @@
 /** The text of a task and of a message. */
 import type { EntryText } from '../model.js';
 import { LimitedText } from './limited-text.js';
+import { withoutSecrets } from './secrets-in-text.js';
 
 export interface IndexedTask {
   readonly command: string;
@@ -13,11 +14,14 @@ export interface IndexedTask {
 
 /** Characters of a command's first line that count as the title of the task. */
 const titleCharactersMax = 120;
+/** So much of the line is searched for secrets, because one that is cut cannot be seen to be one. */
+const titleSourceCharactersMax = 1_000;
 
 export function taskText(task: IndexedTask): EntryText {
   const text = new LimitedText();
   const firstLine = task.command.trimStart().split('\n', 1)[0] ?? '';
-  text.addTitle(firstLine.slice(0, titleCharactersMax));
+  const shown = withoutSecrets(firstLine.slice(0, titleSourceCharactersMax));
+  text.addTitle(shown.slice(0, titleCharactersMax));
   for (const label of task.labels) text.addTitle(label);
   // A long command must not leave out the short texts after it, so it comes last but one.
   for (const part of [task.question, task.answer, task.error, task.command, task.output])
