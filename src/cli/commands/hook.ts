@@ -10,6 +10,7 @@ import { hookAnswer } from '../hook/answer.js';
 import { type Conversation, Conversations } from '../hook/conversations.js';
 import { ownName, readEvent } from '../hook/event.js';
 import { roomOf } from '../mcp/scope.js';
+import { printableLines } from '../output/printable.js';
 
 /** Shown of each list. */
 const itemsMax = 5;
@@ -51,7 +52,8 @@ export const hook: Action = async ({ connect, globals }, [event = 'start'], opti
   } catch {
     // Whatever failed must not stop the agent. Mostly no server runs yet; the MCP server starts one.
   }
-  if (said !== '') process.stdout.write(hookAnswer(textOption(options, 'program'), event, said));
+  if (said !== '')
+    process.stdout.write(hookAnswer(textOption(options, 'program'), event, printableLines(said)));
 };
 
 function startText(scope: string, agent: string | undefined): string {

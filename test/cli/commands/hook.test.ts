@@ -59,6 +59,13 @@ test(
   },
 );
 
+test('a message cannot control the terminal that shows what a hook says', { timeout: 120_000 }, async () => {
+  await builder.inbox.send({ to: name, body: 'red \u001B[2J\u202Eneerg' });
+  expect(await hook('prompt', { session_id: 'conversation-1' })).toBe(
+    'Stoa: Message to you from builder: red \\x1b[2J\\u202eneerg\n',
+  );
+});
+
 test(
   'a prompt names a lock of another agent once, and a start the tasks of its repository',
   { timeout: 120_000 },
