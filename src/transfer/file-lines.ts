@@ -19,6 +19,7 @@ const newline = 0x0a;
 
 /** A longer line than the limit ends the reading: it would have to be held in memory. */
 export async function* fileLines(path: string, limits: Limits): AsyncGenerator<FileLine> {
+  const bytesMax = lineBytesMax(limits);
   let rest: Buffer[] = [];
   let restBytes = 0;
   let number = 0;
@@ -27,6 +28,7 @@ export async function* fileLines(path: string, limits: Limits): AsyncGenerator<F
     let from = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
       number += 1;
+      if (restBytes + end - from > bytesMax) throw tooLong(number, limits, bytesMax);
       yield { number, bytes: Buffer.concat([...rest, chunk.subarray(from, end + 1)]) };
       [rest, restBytes] = [[], 0];
       from = end + 1;
@@ -35,17 +37,25 @@ export async function* fileLines(path: string, limits: Limits): AsyncGenerator<F
     if (from === chunk.length) continue;
     rest.push(chunk.subarray(from));
     restBytes += chunk.length - from;
-    if (restBytes > limits.importLineBytesMax) throw tooLong(number + 1, limits);
+    if (restBytes > bytesMax) throw tooLong(number + 1, limits, bytesMax);
   }
   if (rest.length > 0) yield { number: number + 1, bytes: Buffer.concat(rest) };
 }
 
-function tooLong(number: number, limits: Limits): StoaError {
+/** Bytes of a line beside the value and the metadata of its document. */
+const otherBytesMax = 64 * 1024;
+
+/** Where an operator allows larger values, their lines fit too. */
+function lineBytesMax({ importLineBytesMax, valueBytesMax, metadataBytesMax }: Limits): number {
+  return Math.max(importLineBytesMax, valueBytesMax + metadataBytesMax + otherBytesMax);
+}
+
+function tooLong(number: number, limits: Limits, importLineBytesMax: number): StoaError {
   return limitError('too_large', {
     subject: `Line ${number} of the file`,
     unit: 'bytes',
     limit: 'importLineBytesMax',
-    limits,
+    limits: { ...limits, importLineBytesMax },
     advice: 'Remove the line, and import its record in another way',
   });
 }

@@ -230,7 +230,7 @@ describe('over HTTP', () => {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
-  test('a file can have any length', async () => {
+  test('a file can be longer than a request may otherwise be', async () => {
     const lines = Array.from({ length: 25 }, (_, index) =>
       lineOf(`large-${index}`, `"${'x'.repeat(900_000)}"`),
     );
@@ -256,6 +256,24 @@ describe('over HTTP', () => {
       const { status, body } = await send([`{"value":[${piece.repeat(5 * 1024 * 1024)}`]);
       expect([status, body['detail']]).toEqual([400, expect.stringContaining('1 of 1 lines')]);
       expect(JSON.stringify(body)).toContain('values, twice the bytes of a value');
+    }
+  });
+
+  test('a line with the largest value that an operator allows fits', async () => {
+    const wide = await Running.start({ limits: { valueBytesMax: 20 * 1024 * 1024 } });
+    const sent = async (valueBytes: number): Promise<unknown> => {
+      const response = await fetch(`${wide.url}/v1/documents/lines`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${wide.operator}`, 'content-type': 'application/x-ndjson' },
+        body: `${lineOf('wide', `"${'x'.repeat(valueBytes - 2)}"`)}\n`,
+      });
+      return response.json();
+    };
+    try {
+      expect(await sent(20 * 1024 * 1024)).toMatchObject({ imported: 1, oversized: [] });
+      expect(await sent(20 * 1024 * 1024 + 150_000)).toMatchObject({ code: 'too_large' });
+    } finally {
+      await wide.stop();
     }
   });
 
