@@ -59,7 +59,7 @@ export interface Operation {
    * `asked`: a stream of events with `Accept: text/event-stream`. `always`: the answer is always a stream.
    */
   streams?: 'asked' | 'always';
-  /** The body is lines of JSON of any length, read as they arrive. */
+  /** The body is lines of JSON, read as they arrive. */
   upload?: true;
   /** The limit of the body, if it is not `bodyBytesMax`. */
   bodyLimit?: LimitName;

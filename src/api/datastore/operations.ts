@@ -78,7 +78,7 @@ export const documents = {
   importLines: {
     method: 'POST',
     path: '/v1/documents/lines',
-    summary: 'Import a file of any length with one document on each line',
+    summary: 'Import a whole file with one document on each line',
     principals: bearers,
     upload: true,
     streams: 'asked',

@@ -1,7 +1,4 @@
-/**
- * Records of the registry as lines of an export, and back; what two of them have in common, and their
- * conflicts.
- */
+/** Records of the registry as lines of an export, and back; what two of them have in common. */
 import { userKey } from '../../identity/user-key.js';
 import type { RestoredAgent } from '../../registry/lifecycle/lifecycle.js';
 import {

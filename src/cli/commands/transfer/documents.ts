@@ -71,7 +71,7 @@ export const importDocuments: Action = async ({ connect, output, globals }, [fil
   });
 };
 
-/** One request for a file of any length, because all lines are validated before anything is written. */
+/** One request for a whole file, because all lines are validated before anything is written. */
 async function importInto(
   connection: Connection,
   output: Output,
