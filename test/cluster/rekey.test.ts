@@ -33,6 +33,17 @@ it('is refused while a live server does not have the new key, and works when it 
   await expect(open(sharedKeys)).rejects.toMatchObject({ code: 'invalid_config' });
 });
 
+it('of two servers that start together on a new database with different keys, one is refused', async () => {
+  const { options } = await sharedHome();
+  const [newKey = ''] = newKeys.split(',');
+  const outcomes = await Promise.allSettled(
+    [sharedKeys, newKey].map((secretKeys) => openStoa({ ...options, secretKeys, onError: () => undefined })),
+  );
+  for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.close();
+  const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+  expect(refused).toMatchObject([{ code: 'invalid_config' }]);
+});
+
 it('a key that encrypts no secret any more can be removed, and no other', async () => {
   const { options } = await sharedHome();
   const during = async <Result>(

@@ -6,7 +6,8 @@ import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
 import { sealedStart } from '../../../secrets/sealer.js';
-import { type PostgresSql, query } from '../database/connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { transaction } from '../database/transaction.js';
 import { isLiveServer } from './schema.js';
 import { tableExists } from './tables.js';
 
@@ -18,12 +19,12 @@ const sealedColumns = [
 ] as const;
 
 /** Refuses a ring that lacks a key in use or has another one in its place. */
-export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
+export async function requireKeys(sql: Queryable, ring: KeyRing): Promise<void> {
   const noted = await query<{ key_id: string; check_value: string }>(
     sql,
     'SELECT key_id, check_value FROM cluster.secret_keys',
   );
-  // A ring without any known key is another ring: two servers that start together must not both pass.
+  // A ring without any known key is another ring.
   const isOwn = noted.some(({ key_id: id }) => ring.keyIds.includes(id));
   const missing: string[] = [];
   for (const { key_id: id, check_value: check } of noted)
@@ -40,7 +41,7 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
 }
 
 /** Whether a secret is encrypted with the key, or a live server encrypts with it. */
-async function isUsed(sql: PostgresSql, keyId: string): Promise<boolean> {
+async function isUsed(sql: Queryable, keyId: string): Promise<boolean> {
   const [server] = await query<{ used: boolean }>(
     sql,
     `SELECT EXISTS (SELECT FROM cluster.servers WHERE ${isLiveServer} AND key_ids[1] = $1) AS used`,
@@ -62,13 +63,17 @@ async function isUsed(sql: PostgresSql, keyId: string): Promise<boolean> {
 
 /** Notes the keys that are new. */
 export async function noteKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
-  await requireKeys(sql, ring);
-  for (const id of ring.keyIds)
-    await query(
-      sql,
-      'INSERT INTO cluster.secret_keys (key_id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
-      [id, checkOf(ring, id)],
-    );
+  await transaction(sql, async (tx) => {
+    // One server at a time: of two that start together on a new database, both would find no key.
+    await query(tx, 'LOCK TABLE cluster.secret_keys IN SHARE ROW EXCLUSIVE MODE');
+    await requireKeys(tx, ring);
+    for (const id of ring.keyIds)
+      await query(
+        tx,
+        'INSERT INTO cluster.secret_keys (key_id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+        [id, checkOf(ring, id)],
+      );
+  });
 }
 
 function checkOf(ring: KeyRing, id: string): string {

@@ -2,7 +2,7 @@
  * The tables of all domains before they are made or changed: what is newer than this program, and what a
  * start adds.
  */
-import { type PostgresSql, query } from '../database/connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { commitTables } from '../commit/schema.js';
 import { dataTables } from '../datastore/sql.js';
 import { findTables } from '../find/schema.js';
@@ -61,7 +61,7 @@ export async function knownStore(sql: PostgresSql): Promise<string | undefined> 
   return row?.value;
 }
 
-export async function tableExists(sql: PostgresSql, table: string): Promise<boolean> {
+export async function tableExists(sql: Queryable, table: string): Promise<boolean> {
   const [row] = await query<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table]);
   return row?.found === true;
 }
