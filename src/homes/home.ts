@@ -84,7 +84,7 @@ export interface Home {
   operatorTokenHash(): string | Promise<string>;
   /**
    * Refuses a caller whose credentials no longer prove what they proved when its request was authenticated.
-   * Every write checks this itself; a read asks after it has waited.
+   * Writes check this themselves, plain sets and posts on PostgreSQL only the token; a read asks after it has waited.
    */
   checkCaller(caller: Caller): Promise<void>;
   /** False: acknowledged writes may be lost if the machine crashes. */

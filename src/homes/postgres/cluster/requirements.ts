@@ -107,9 +107,13 @@ async function checkPostgres(sql: PostgresSql, move: MoveRole | undefined): Prom
     });
   // The server asks for it when it connects, but a pooler may ignore that.
   if (server?.isolation !== 'read committed')
-    throw new StoaError('invalid_config', `Transactions in PostgreSQL are "${server?.isolation}" here.`, {
-      fix: "Set the role of Stoa to it: ALTER ROLE … SET default_transaction_isolation = 'read committed'.",
-    });
+    throw new StoaError(
+      'invalid_config',
+      `Transactions in PostgreSQL are "${server?.isolation}" here; expected "read committed".`,
+      {
+        fix: "Change the role of Stoa: ALTER ROLE … SET default_transaction_isolation = 'read committed'.",
+      },
+    );
   checkClock({ sentMs, databaseMs: Number(server?.now_ms), answeredMs: Date.now() });
 }
 

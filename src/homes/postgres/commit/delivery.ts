@@ -119,7 +119,9 @@ export class OutboxDelivery {
    */
   async #deliverRows(rows: readonly WaitingRow[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const untilMs = performance.now() + this.#options.limits.commitIdleSecondsMax * 1_000 * batchShare;
+    const { commitIdleSecondsMax: idleSeconds } = this.#options.limits;
+    // PostgreSQL takes 0 for no limit.
+    const untilMs = idleSeconds === 0 ? Infinity : performance.now() + idleSeconds * 1_000 * batchShare;
     for (const row of rows) {
       const outcome = await this.#attempt(row);
       outcomes.push(outcome);

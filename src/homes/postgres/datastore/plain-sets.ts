@@ -14,6 +14,7 @@ import { tokenRemovedError } from '../../../identity/tokens.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
+import { Places } from '../../../core/waiting/places.js';
 import { shareLocksCte } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query } from '../database/connection.js';
 import { isConcurrency, isLockTimeout } from '../database/errors.js';
@@ -43,6 +44,8 @@ type Written = WriteResult[] | Error | Promise<WriteResult[]>;
 
 /** PostgreSQL writes two groups of this size at the same time faster than one group of twice the size. */
 const writesGroupedMax = 32;
+/** Of the ten connections of a server: documents that a hanging server keeps locked leave some for reads. */
+const aloneMax = 6;
 const attemptsMax = 10;
 
 /** True if there is no metadata to merge and no version to compare, and the expiry is given. */
@@ -61,6 +64,7 @@ export class PlainSets {
   });
   /** Sets of documents that another transaction keeps locked: for each document, one of them has a connection. */
   readonly #alone = new KeyQueue();
+  readonly #alonePlaces = new Places(aloneMax);
 
   constructor(sql: PostgresSql, nowMs: () => number) {
     this.#sql = sql;
@@ -82,7 +86,7 @@ export class PlainSets {
   /** Waits for locks as long as a statement may take. */
   #writeAlone(unit: Unit): Promise<WriteResult[]> {
     return this.#alone.runAll(namesOf(unit), async () => {
-      const results = wholeOrRefusal(await this.#upsert(unit));
+      const results = wholeOrRefusal(await this.#alonePlaces.run(() => this.#upsert(unit)));
       if (results instanceof StoaError) throw results;
       return results;
     });
