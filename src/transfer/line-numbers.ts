@@ -3,16 +3,16 @@ export class LineNumbers {
   #bits = new Uint8Array(1_024);
 
   has(number: number): boolean {
-    return ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0;
+    return ((this.#bits[Math.floor(number / 8)] ?? 0) & (1 << (number % 8))) !== 0;
   }
 
   add(number: number): void {
-    const at = number >> 3;
+    const at = Math.floor(number / 8);
     if (at >= this.#bits.length) {
       const larger = new Uint8Array(2 * at);
       larger.set(this.#bits);
       this.#bits = larger;
     }
-    this.#bits[at] = (this.#bits[at] ?? 0) | (1 << (number & 7));
+    this.#bits[at] = (this.#bits[at] ?? 0) | (1 << (number % 8));
   }
 }
