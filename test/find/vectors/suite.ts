@@ -378,6 +378,8 @@ export function vectorSuite(target: VectorTarget): void {
       );
       await server.stop();
       server = await start();
+      // Nothing waits before the server has seen that the model is another one again.
+      await expect.poll(() => keys({ q: 'car', namespace: 'notes' })).not.toEqual([]);
       await settled();
     });
 
