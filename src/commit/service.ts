@@ -6,6 +6,7 @@ import { type ErrorCode, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validation/validate.js';
 import type { AgentLookup } from '../registry/agent-lookup.js';
+import { agentNotFound } from '../registry/refusals.js';
 import type { References } from '../workspaces/references.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
@@ -226,7 +227,7 @@ function requireReach({ kind, agent, agentId, scopes }: Caller, check: Check): v
     check.agent_id !== agent &&
     check.agent_id.toLowerCase() !== agentId
   ) {
-    throw new StoaError('not_found', `There is no agent ${check.agent_id}.`);
+    throw agentNotFound(check.agent_id);
   }
 }
 

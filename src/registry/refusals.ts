@@ -3,7 +3,7 @@ import { StoaError } from '../core/errors.js';
 import { didYouMean } from '../core/text/nearest.js';
 
 export function agentNotFound(agentId: string): StoaError {
-  return new StoaError('not_found', `There is no agent ${agentId}.`);
+  return new StoaError('not_found', `Unknown agent "${agentId}".`);
 }
 
 /** An agent by a name or id that the user does not have. */
